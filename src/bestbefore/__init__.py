@@ -1,0 +1,1 @@
+"""Scheduled data cleanup that proves what it did."""

@@ -1,0 +1,1 @@
+"""Vendor code, and nothing else."""

@@ -1,0 +1,1 @@
+"""Object stores, one folder each."""

@@ -1,0 +1,1 @@
+"""Ledger, runs, slots and the embedded queue on a SQL database."""

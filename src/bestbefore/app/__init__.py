@@ -1,0 +1,1 @@
+"""Settings, wiring and checks: the only place that knows vendor names."""

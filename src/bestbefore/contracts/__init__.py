@@ -1,0 +1,1 @@
+"""One behaviour suite per port, to run over every adapter."""

@@ -1,0 +1,179 @@
+"""Failure classes, what each of them costs, and how long to wait.
+
+A class says why an attempt did not end an operation, and so what happens next: wait, try again
+or stop. Budgets live in the ledger because every broker counts something else.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+
+LONGEST_WAIT = timedelta(minutes=15)
+_BASE_SECONDS = 1.0
+
+
+class FailureClass(StrEnum):
+    """See the table in ``docs/failures.md``; each member's fate is in `decide`."""
+
+    THROTTLED = "throttled"
+    TRANSIENT = "transient"
+    CREDENTIALS = "credentials"
+    PERMISSION = "permission"
+    MALFORMED = "malformed"
+    CRASHED = "crashed"
+    UNKNOWN = "unknown"
+
+
+PATIENCE: Mapping[FailureClass, timedelta] = {
+    FailureClass.THROTTLED: timedelta(hours=24),
+    FailureClass.CREDENTIALS: timedelta(days=7),
+}
+"""Classes that spend time instead of attempts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One attempt that did not end its operation.
+
+    ``retry_after`` is what the other side asked for, already capped. ``whole_source`` means the
+    bucket itself cannot be worked on (missing, elsewhere), so its neighbours need not be tried.
+    """
+
+    failure_class: FailureClass
+    error: str
+    retry_after: timedelta | None = None
+    whole_source: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """How many attempts each class may spend before an operation is dead."""
+
+    transient: int = 8
+    permission: int = 3
+    unknown: int = 3
+
+    def allowed(self, failure_class: FailureClass) -> int:
+        match failure_class:
+            case FailureClass.TRANSIENT:
+                return self.transient
+            case FailureClass.PERMISSION:
+                return self.permission
+            case FailureClass.UNKNOWN:
+                return self.unknown
+            case _:
+                return 1
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one operation has spent: attempts by class, and since when it has been waiting.
+
+    The same shape is stored in the ledger as JSON.
+    """
+
+    spent: Mapping[FailureClass, int]
+    waiting_since: Mapping[FailureClass, datetime]
+
+    @classmethod
+    def fresh(cls) -> "Budget":
+        return cls({}, {})
+
+    @property
+    def attempts(self) -> int:
+        """Attempts spent over all classes."""
+        return sum(self.spent.values())
+
+    def charge(self, failure_class: FailureClass, now: datetime) -> "Budget":
+        """This budget after one more failure of *failure_class*."""
+        if failure_class in PATIENCE:
+            since = {failure_class: now} | dict(self.waiting_since)
+            return replace(self, waiting_since=since)
+        spent = dict(self.spent)
+        spent[failure_class] = spent.get(failure_class, 0) + 1
+        return replace(self, spent=spent)
+
+    def exhausted(self, failure_class: FailureClass, attempts: Attempts, now: datetime) -> bool:
+        """Whether a failure of *failure_class*, already charged, was the last one allowed."""
+        if patience := PATIENCE.get(failure_class):
+            return now - self.waiting_since[failure_class] >= patience
+        return self.spent[failure_class] >= attempts.allowed(failure_class)
+
+
+@dataclass(frozen=True, slots=True)
+class TryAgain:
+    """The operation stays pending until ``due_at``."""
+
+    failure: Failure
+    budget: Budget
+    due_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """The operation is dead."""
+
+    failure: Failure
+    budget: Budget
+
+
+def decide(
+    failure: Failure,
+    budget: Budget,
+    attempts: Attempts,
+    now: datetime,
+    spread: Callable[[], float],
+) -> TryAgain | GiveUp:
+    """What becomes of an operation after *failure*.
+
+    *spread* returns a float in [0, 1) and is called once or not at all.
+    """
+    charged = budget.charge(failure.failure_class, now)
+    if charged.exhausted(failure.failure_class, attempts, now):
+        return GiveUp(failure, charged)
+    tries = charged.spent.get(failure.failure_class, 1)
+    wait = timedelta(seconds=backoff(tries, spread=spread))
+    if failure.retry_after is not None:
+        # What the server asks for is a floor; the spread on top keeps a thousand commands that
+        # were told the same second from coming back in it together.
+        wait = failure.retry_after * (1 + 0.1 * spread()) if failure.retry_after else timedelta(0)
+    return TryAgain(failure, charged, now + wait)
+
+
+def backoff(
+    attempt: int,
+    *,
+    spread: Callable[[], float],
+    base: float = _BASE_SECONDS,
+    cap: float = LONGEST_WAIT.total_seconds(),
+) -> float:
+    """Seconds to wait after *attempt* (from 1): exponential with full jitter.
+
+    At least *base* and never above *cap*. The exponent is bounded before it is used, as two to
+    the power of a large attempt number is not a float.
+    """
+    ceiling = min(cap, base * math.ldexp(1.0, min(attempt, 30)))
+    return min(cap, base + spread() * (ceiling - base))
+
+
+def parse_retry_after(value: str | None, now: datetime) -> timedelta | None:
+    """Read a Retry-After header: seconds or an HTTP date, capped at 15 minutes.
+
+    Zero is an invitation to come back at once. None, meaning the usual back-off, for what is
+    missing, negative, in the past or unreadable (RFC 9110, section 10.2.3).
+    """
+    if value is None:
+        return None
+    text = value.strip()
+    if text.isascii() and text.isdigit():
+        seconds = int(text[:12]) if len(text) <= 12 else int(LONGEST_WAIT.total_seconds())
+        return min(timedelta(seconds=min(seconds, 86_400)), LONGEST_WAIT)
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    wait = moment.replace(tzinfo=moment.tzinfo or UTC) - now
+    return min(wait, LONGEST_WAIT) if wait > timedelta(0) else None

@@ -1,0 +1,47 @@
+"""Names for targets that no two different targets can share."""
+
+from datetime import UTC, datetime
+from hashlib import sha256
+
+
+def frame(part: str) -> str:
+    """One netstring-like part: its length in UTF-8 bytes, a colon, itself, a comma.
+
+    Object keys may hold any separator, so joining with one would let two targets collide.
+    """
+    return f"{len(part.encode())}:{part},"
+
+
+def operation_id(*parts: str) -> str:
+    """Hex SHA-256 of the framed *parts* (64 characters)."""
+    return sha256("".join(map(frame, parts)).encode()).hexdigest()
+
+
+def instant(moment: datetime) -> str:
+    """*moment* (aware) as ``YYYY-MM-DDTHH:MM:SSZ``; fractions are cut, never rounded."""
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def object_identity(etag: str, last_modified: datetime) -> str:
+    """What tells two objects under one key apart where there are no version ids.
+
+    A re-created key gets another identity and so another operation.
+    """
+    return f"{etag}@{instant(last_modified)}"
+
+
+class ObjectIds:
+    """Operation ids for the objects of one (policy, version, bucket), 32 bytes each.
+
+    Hashes what all of them share once, which matters at a million keys.
+    """
+
+    def __init__(self, policy: str, version: str, bucket: str) -> None:
+        shared = "".join(map(frame, ("object", policy, version, bucket)))
+        self._shared = sha256(shared.encode())
+
+    def of(self, key: str, etag: str, last_modified: datetime) -> bytes:
+        """The id of the object *key* as it was seen with *etag* at *last_modified*."""
+        digest = self._shared.copy()
+        digest.update((frame(key) + frame(object_identity(etag, last_modified))).encode())
+        return digest.digest()

@@ -1,0 +1,109 @@
+"""A policy: what may go, when, what is protected, how much at most, and whose it is."""
+
+import json
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from bestbefore.domain.failure import Attempts
+from bestbefore.domain.retention import Age
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectSource:
+    """The objects a policy is about, and which of them it keeps whatever their age.
+
+    Sizes are bytes. ``match`` is a glob over the key after the prefix, ``regex`` a pattern that
+    has to match all of it; at most one of the two is set. ``generation`` is a regular expression
+    over the whole key with a group of that name; the newest ``keep_generations`` are never
+    touched. The newest ``keep_last`` objects are kept per group of ``keep_last_group`` (the whole
+    source without one), counting only those of at least ``keep_last_min_size``.
+    """
+
+    store: str
+    bucket: str
+    prefix: str
+    match: str | None = None
+    regex: str | None = None
+    min_size: int = 0
+    max_size: int | None = None
+    folder_markers: bool = False
+    generation: str | None = None
+    keep_generations: int = 0
+    keep_last: int = 0
+    keep_last_group: str | None = None
+    keep_last_min_size: int = 0
+
+    @property
+    def keeps_some(self) -> bool:
+        """Whether only the end of a scan can tell what is protected."""
+        return bool(self.keep_generations or self.keep_last)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How much one run may select before it parks and waits for a person."""
+
+    max_deletes: int | None = None
+    max_fraction: float | None = None
+    first_run_limit: int = 10_000
+
+    @property
+    def capped(self) -> bool:
+        return self.max_deletes is not None or self.max_fraction is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One named, versioned rule. Times without a zone are read in ``timezone``."""
+
+    name: str
+    version: str
+    owner: str
+    older_than: Age
+    source: ObjectSource
+    action: str = "delete"
+    schedule: str | None = None
+    timezone: str = "UTC"
+    priority: int = 0
+    reach: Reach = field(default_factory=Reach)
+    attempts: Attempts = field(default_factory=Attempts)
+
+    @property
+    def connection(self) -> str:
+        """The store whose credentials, breaker and pace its commands share."""
+        return self.source.store
+
+    def decides(self) -> dict[str, object]:
+        """What decides *what goes*, by configuration key: a change here needs a new version."""
+        source = self.source
+        return {
+            "older_than": str(self.older_than),
+            "action": self.action,
+            "objects.store": source.store,
+            "objects.bucket": source.bucket,
+            "objects.prefix": source.prefix,
+            "objects.match": source.match,
+            "objects.regex": source.regex,
+            "objects.min_size": source.min_size,
+            "objects.max_size": source.max_size,
+            "objects.folder_markers": source.folder_markers,
+            "objects.generation": source.generation,
+            "objects.keep_generations": source.keep_generations,
+            "objects.keep_last": source.keep_last,
+            "objects.keep_last_group": source.keep_last_group,
+            "objects.keep_last_min_size": source.keep_last_min_size,
+        }
+
+    def fingerprint(self) -> str:
+        """Hex SHA-256 over `decides`."""
+        return sha256(json.dumps(self.decides(), sort_keys=True).encode()).hexdigest()
+
+
+def what_changed(before: dict[str, object], after: dict[str, object]) -> list[str]:
+    """One line per configuration key that differs between two `Policy.decides`."""
+    return [
+        f"{key}: {json.dumps(before.get(key), ensure_ascii=False)} became "
+        f"{json.dumps(after.get(key), ensure_ascii=False)}"
+        for key in sorted(before.keys() | after.keys())
+        if before.get(key) != after.get(key)
+    ]

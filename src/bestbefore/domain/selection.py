@@ -1,0 +1,156 @@
+"""Which listed objects a policy selects. A function of policy, cutoff and listing only."""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from fnmatch import translate
+from typing import NamedTuple
+
+from bestbefore.domain.policy import ObjectSource
+
+MAX_KEY_BYTES = 1024
+
+
+class Listed(NamedTuple):
+    """An object as a store lists it. ``etag`` without quotes, ``last_modified`` aware, in UTC."""
+
+    key: str
+    size: int
+    etag: str
+    last_modified: datetime
+
+
+class Verdict(StrEnum):
+    """What one object is, seen alone: `OUTSIDE`, `YOUNG`, `ELIGIBLE`, refused or kept."""
+
+    OUTSIDE = "outside"  # not what prefix and pattern describe
+    YOUNG = "young"
+    ELIGIBLE = "eligible"
+    REFUSED = "refused"  # selected, but no command can carry its key
+    SIZE = "size"
+    FOLDER_MARKER = "folder_marker"
+    NO_GENERATION = "no_generation"
+    FUTURE_DATE = "future_date"
+
+
+PROTECTIVE = frozenset(
+    {Verdict.SIZE, Verdict.FOLDER_MARKER, Verdict.NO_GENERATION, Verdict.FUTURE_DATE}
+)
+"""Verdicts that are counted as protected, under their own name."""
+
+GENERATION = "generation"
+KEEP_LAST = "keep_last"
+"""Protection reasons that only the whole listing can establish."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """One source's rules, compiled. *now* tells a date that lies in the future."""
+
+    source: ObjectSource
+    cutoff: datetime
+    now: datetime
+    _matches: Callable[[str], object]
+    _generation: re.Pattern[str] | None
+    _group: re.Pattern[str] | None
+
+    @classmethod
+    def of(cls, source: ObjectSource, cutoff: datetime, now: datetime) -> "Selector":
+        return cls(
+            source,
+            cutoff,
+            now,
+            _matcher(source),
+            re.compile(source.generation) if source.generation else None,
+            re.compile(source.keep_last_group) if source.keep_last_group else None,
+        )
+
+    def judge(self, item: Listed) -> Verdict:
+        """What *item* is, looking at it alone."""
+        source = self.source
+        key = item.key
+        if not key.startswith(source.prefix) or not self._matches(key[len(source.prefix) :]):
+            return Verdict.OUTSIDE
+        if item.last_modified >= self.cutoff:
+            return Verdict.FUTURE_DATE if item.last_modified > self.now else Verdict.YOUNG
+        if item.size == 0 and key.endswith("/") and not source.folder_markers:
+            return Verdict.FOLDER_MARKER
+        if item.size < source.min_size or (
+            source.max_size is not None and item.size > source.max_size
+        ):
+            return Verdict.SIZE
+        if self._generation is not None and self.generation(key) is None:
+            return Verdict.NO_GENERATION
+        if impossible(key) is not None:
+            return Verdict.REFUSED
+        return Verdict.ELIGIBLE
+
+    def generation(self, key: str) -> str | None:
+        """The generation *key* belongs to, or None where it has none that can be read."""
+        if self._generation is None:
+            return None
+        found = self._generation.search(key)
+        return found["generation"] if found else None
+
+    def generation_prefix(self, key: str) -> str:
+        """The beginning of *key* up to the end of its generation."""
+        found = self._generation.search(key) if self._generation else None
+        return key[: found.end("generation")] if found else key
+
+    def keep_last_group(self, key: str) -> str | None:
+        """The group *key* is counted in for ``keep_last``; None if it is counted in none."""
+        if self._group is None:
+            return ""
+        found = self._group.search(key)
+        if found is None:
+            return None
+        return found[1] if self._group.groups else found[0]
+
+    def counts_for_keep_last(self, item: Listed) -> bool:
+        return item.size >= max(self.source.keep_last_min_size, self.source.min_size)
+
+
+def impossible(key: str) -> str | None:
+    """Why no store can hold *key*, or None.
+
+    Stores answer 204 to a DELETE of some of these, so the judgement is ours: S3 keys are 1 to
+    1,024 bytes of UTF-8 (docs.aws.amazon.com, "Naming Amazon S3 objects").
+    """
+    if not key:
+        return "the key is empty"
+    try:
+        size = len(key.encode())
+    except UnicodeEncodeError:
+        return "the key is not valid Unicode"
+    if size > MAX_KEY_BYTES:
+        return f"the key has {size:,} bytes, and an S3 key at most {MAX_KEY_BYTES:,}"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What a scan saw of one generation."""
+
+    name: str
+    youngest: datetime
+
+
+def newest(generations: Iterable[Generation], keep: int) -> set[str]:
+    """The names of the newest *keep* generations.
+
+    Newest by name and newest by youngest object: kept if either says so.
+    """
+    seen = list(generations)
+    by_name = sorted(seen, key=lambda g: g.name, reverse=True)[:keep]
+    by_age = sorted(seen, key=lambda g: (g.youngest, g.name), reverse=True)[:keep]
+    return {g.name for g in by_name} | {g.name for g in by_age}
+
+
+def _matcher(source: ObjectSource) -> Callable[[str], object]:
+    if source.match is not None:
+        return re.compile(translate(source.match)).match
+    if source.regex is not None:
+        return re.compile(source.regex).fullmatch
+    return lambda _: True

@@ -1,0 +1,1 @@
+"""Small protocols whose docstrings are the contract."""

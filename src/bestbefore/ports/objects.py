@@ -1,0 +1,107 @@
+"""Object stores: one side that looks, one side that deletes.
+
+They are two ports so that a planner, and with it every dry run, holds nothing that could delete.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+from bestbefore.domain.failure import Failure
+from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.selection import Listed
+
+
+class StoreError(Exception):
+    """A store could not answer. ``failure`` says of which class that is; vendors' errors never
+    leave an adapter."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.error)
+        self.failure = failure
+
+
+class KeyRange(NamedTuple):
+    """Keys *after* < key <= *until* in the store's (byte) order; None is open."""
+
+    after: str | None
+    until: str | None
+
+
+class Page(NamedTuple):
+    """Some objects of a range, in order. ``rest`` is what is left of the range, None at its end."""
+
+    items: Sequence[Listed]
+    rest: KeyRange | None
+
+
+class Target(NamedTuple):
+    """An object to delete, as it was seen."""
+
+    key: str
+    etag: str
+    last_modified: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class BucketFacts:
+    """What a plan has to know before it trusts a listing.
+
+    ``endpoint`` names the store so that another one under the same name is noticed. ``versioning``
+    is None where it was never switched on, else ``"Enabled"`` or ``"Suspended"``. ``server_time``
+    is the store's own clock, None if it does not say.
+    """
+
+    endpoint: str
+    versioning: str | None
+    server_time: datetime | None
+
+
+class ObjectLister(Protocol):
+    """The looking side. Every method raises StoreError and nothing else."""
+
+    def describe(self, bucket: str) -> BucketFacts:
+        """Facts about *bucket*; a missing one raises (malformed, ``whole_source``)."""
+        ...
+
+    def ranges(self, bucket: str, prefix: str, parts: int) -> Sequence[KeyRange]:
+        """Split the keys under *prefix* into about *parts* ranges, at most twice as many.
+
+        Together they cover every key under *prefix* exactly once, whatever was guessed. Costs a
+        handful of requests; a small prefix comes back as one range.
+        """
+        ...
+
+    def page(self, bucket: str, prefix: str, keys: KeyRange) -> Page:
+        """The next objects of *keys* under *prefix*: up to 1,000, byte-exact keys, in order.
+
+        Objects only: no versions, no unfinished uploads. An empty page may still have a rest.
+        """
+        ...
+
+    def look(self, bucket: str, keys: Sequence[str]) -> Mapping[str, Listed | Failure | None]:
+        """Each of *keys* as it is now, None where there is nothing under it.
+
+        ``last_modified`` may be cut to the second. A key that could not be looked at has its
+        Failure. Neighbouring keys cost one listing page together, lonely ones a HEAD each.
+        """
+        ...
+
+
+class ObjectDeleter(Protocol):
+    """The deleting side."""
+
+    def delete(self, bucket: str, targets: Sequence[Target]) -> Sequence[Outcome | Failure]:
+        """Delete exactly what was seen; one result per target, in their order. Never raises.
+
+        ``DELETED``: the store said so about this key. ``ABSENT``: there was nothing under it.
+        ``CHANGED``: something else was under it, and still is. A target the store's answer does
+        not name is a Failure (unknown). Where the store ignores conditions a fresh look decides
+        right before the delete. Safe to repeat.
+
+        *targets* are at most 1,000, distinct by key. A failure of the whole request says nothing
+        about one target: the request is halved first, and only what still fails alone, or with
+        its neighbours during an outage, is charged.
+        """
+        ...

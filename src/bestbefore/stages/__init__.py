@@ -1,0 +1,1 @@
+"""The path of the data: trigger, plan, dispatch, work, redrive, verify."""
