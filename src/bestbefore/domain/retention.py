@@ -10,8 +10,8 @@ _UNITS = {"s": 1, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _MONTHS = {"mo": 1, "y": 12}
 _SIMPLE = re.compile(r"(\d{1,20}) ?([A-Za-z]+)", re.ASCII)
 _ISO = re.compile(
-    r"P(?:(?P<y>\d+)Y)?(?:(?P<mo>\d+)M)?(?:(?P<w>\d+)W)?(?:(?P<d>\d+)D)?"
-    r"(?:T(?=\d)(?:(?P<h>\d+)H)?(?:(?P<min>\d+)M)?(?:(?P<s>\d+)S)?)?",
+    r"P(?:(?P<y>\d{1,20})Y)?(?:(?P<mo>\d{1,20})M)?(?:(?P<w>\d{1,20})W)?(?:(?P<d>\d{1,20})D)?"
+    r"(?:T(?=\d)(?:(?P<h>\d{1,20})H)?(?:(?P<min>\d{1,20})M)?(?:(?P<s>\d{1,20})S)?)?",
     re.ASCII,
 )
 _LONGEST_YEARS = 200

@@ -1,0 +1,174 @@
+"""The end of a scan: what only the whole listing can decide, in one transaction."""
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from bestbefore.adapters.state import runs as run_rows
+from bestbefore.adapters.state.database import Database, micros, moment
+from bestbefore.adapters.state.schema import generations, newest, operations, runs
+from bestbefore.domain.failure import FailureClass
+from bestbefore.domain.known import MOST_REAPPEARANCES
+from bestbefore.domain.outcome import REPLANNED
+from bestbefore.domain.run import Run
+from bestbefore.domain.selection import GENERATION, KEEP_LAST, Generation
+from bestbefore.domain.selection import newest as newest_generations
+from bestbefore.domain.states import RunState, State
+from bestbefore.ports.ledger import Claim, PlanTakenOver
+
+_CHUNK = 500
+
+
+def conclude(
+    database: Database,
+    connection: sa.Connection,
+    claim: Claim,
+    keep_generations: int,
+    decide: Callable[[Run], str | None],
+    now: datetime,
+) -> Run:
+    """See `bestbefore.ports.ledger.PlanLedger.conclude`."""
+    held = connection.execute(
+        sa.update(runs)
+        .where(runs.c.id == claim.run, runs.c.planner_token == claim.token)
+        .values(complete=True, planner_token=None, cursors="[]")
+    )
+    if held.rowcount != 1:
+        raise PlanTakenOver("another planner holds this run; nothing was written")
+    _keep_generations(database, connection, claim.run, keep_generations)
+    _keep_last(database, connection, claim.run)
+    _admit_candidates(database, connection, claim.run, now)
+    run = run_rows.one(connection, claim.run)
+    reason = decide(run)
+    if reason is not None:
+        run_rows.step(connection, run, RunState.PARKED, reason=reason)
+    elif run.state is not RunState.OPEN:
+        run_rows.step(connection, run, RunState.OPEN, released_at=micros(now))
+    run_rows.drain_if_done(connection, claim.run)
+    return run_rows.one(connection, claim.run)
+
+
+def _keep_generations(database: Database, connection: sa.Connection, run: int, keep: int) -> None:
+    if not keep:
+        return
+    seen = connection.execute(
+        sa.select(generations.c.name, generations.c.youngest).where(generations.c.run_id == run)
+    )
+    kept = sorted(newest_generations((Generation(name, moment(at)) for name, at in seen), keep))
+    connection.execute(
+        sa.update(generations)
+        .where(generations.c.run_id == run, generations.c.name.in_(kept))
+        .values(kept=True)
+    )
+    _spare(database, connection, run, operations.c.generation.in_(kept), GENERATION)
+
+
+def _keep_last(database: Database, connection: sa.Connection, run: int) -> None:
+    groups = connection.execute(sa.select(newest.c.kept).where(newest.c.run_id == run)).yield_per(
+        _CHUNK
+    )
+    for chunk in groups.partitions():
+        kept = [
+            bytes.fromhex(operation_id)
+            for (group,) in chunk
+            for _, _, operation_id in json.loads(group)
+            if operation_id is not None
+        ]
+        for start in range(0, len(kept), _CHUNK):
+            some = kept[start : start + _CHUNK]
+            _spare(database, connection, run, operations.c.operation_id.in_(some), KEEP_LAST)
+
+
+def _spare(
+    database: Database,
+    connection: sa.Connection,
+    run: int,
+    which: sa.ColumnElement[bool],
+    reason: str,
+) -> None:
+    """Take what turned out protected out of the plan again: it was never planned.
+
+    An operation that has a history keeps it; one that this scan wrote goes.
+    """
+    written = connection.execute(
+        sa.delete(operations).where(
+            operations.c.run_id == run, operations.c.state == State.WAITING, which
+        )
+    ).rowcount
+    marked = connection.execute(
+        sa.update(operations)
+        .where(operations.c.candidate_of == run, which)
+        .values(candidate_of=None)
+    ).rowcount
+    run_rows.bump(connection, run, planned=-written, waiting=-written)
+    run_rows.tally(database, connection, run, "protected", {reason: (written + marked, 0)})
+
+
+def _admit_candidates(
+    database: Database, connection: sa.Connection, run: int, now: datetime
+) -> None:
+    """Plan again what ended without an effect or came back; they leave the runs they were in."""
+    mine = operations.c.candidate_of == run
+    again = operations.c.outcome.in_(sorted(REPLANNED))
+    worn_out = operations.c.reappearances >= MOST_REAPPEARANCES
+    moved = connection.execute(
+        sa.select(operations.c.run_id, operations.c.outcome, sa.func.count(),
+                  sa.func.sum(operations.c.size))
+        .where(mine)
+        .group_by(operations.c.run_id, operations.c.outcome)
+    ).fetchall()  # fmt: skip
+    for before, outcome, n, size in moved:
+        run_rows.bump(connection, before, planned=-n, completed=-n)
+        run_rows.tally(database, connection, before, "outcome", {outcome: (-n, -int(size))})
+    planned_again = _move(connection, run, sa.and_(mine, again), state=State.WAITING)
+    dead = _move(
+        connection,
+        run,
+        sa.and_(mine, worn_out),
+        state=State.DEAD,
+        failure_class=FailureClass.UNKNOWN,
+        error=f"the store keeps listing it: it ended {MOST_REAPPEARANCES} times and is still there",
+        first_failed_at=sa.func.coalesce(operations.c.first_failed_at, micros(now)),
+        last_failed_at=micros(now),
+    )
+    reappeared = _move(
+        connection,
+        run,
+        mine,
+        state=State.WAITING,
+        reappearances=operations.c.reappearances + 1,
+        last_failed_at=micros(now),  # so that a worker looks before it deletes
+    )
+    run_rows.bump(
+        connection,
+        run,
+        planned=planned_again + reappeared + dead,
+        waiting=planned_again + reappeared,
+        dead=dead,
+        reappeared=reappeared + dead,
+    )
+
+
+def _move(
+    connection: sa.Connection, run: int, which: sa.ColumnElement[bool], **values: object
+) -> int:
+    return connection.execute(
+        sa.update(operations)
+        .where(which)
+        .values(
+            {
+                "run_id": run,
+                "candidate_of": None,
+                "outcome": None,
+                "completed_at": None,
+                "completed_by": None,
+                "due_at": None,
+                "token": None,
+                "deliveries": 0,
+                "budget": None,
+            }
+            | values
+        )
+    ).rowcount

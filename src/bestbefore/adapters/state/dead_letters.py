@@ -1,0 +1,186 @@
+"""Dead letters: found, sent again, closed or corrected."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from bestbefore.adapters.state import runs as run_rows
+from bestbefore.adapters.state.database import Database, micros, moment
+from bestbefore.adapters.state.queue import load_budget
+from bestbefore.adapters.state.schema import operations, policies, runs
+from bestbefore.domain.failure import FailureClass
+from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.selection import Listed
+from bestbefore.domain.states import State
+from bestbefore.ports.ledger import DeadFilter, DeadLetter, LedgerError
+
+_SELECT = (
+    sa.select(
+        operations,
+        policies.c.name,
+        policies.c.version,
+        policies.c.owner,
+        policies.c.bucket,
+        policies.c.action,
+        policies.c.current,
+        runs.c.run_id.label("public_run_id"),
+        runs.c.slot,
+    )
+    .join(policies, operations.c.policy_id == policies.c.id)
+    .join(runs, operations.c.run_id == runs.c.id)
+    .where(operations.c.state == sa.literal_column("'dead'"))
+    .order_by(operations.c.first_failed_at, operations.c.id)
+)
+
+
+class SqlDeadLetters:
+    """`bestbefore.ports.ledger.DeadLetters` on a SQL database."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def dead(self, which: DeadFilter, limit: int | None = None) -> Sequence[DeadLetter]:
+        with self._db.read() as connection:
+            return [
+                _dead_letter(row)
+                for row in connection.execute(_SELECT.where(*_conditions(which)).limit(limit))
+            ]
+
+    def redrive(self, rows: Sequence[int], due: Sequence[datetime], by: str, now: datetime) -> int:
+        with self._db.write() as connection:
+            redriven = 0
+            for row, due_at in zip(rows, due, strict=True):
+                run = connection.execute(
+                    sa.update(operations)
+                    .where(operations.c.id == row, operations.c.state == State.DEAD)
+                    .values(
+                        state=State.PENDING,
+                        due_at=micros(due_at),
+                        token=None,
+                        deliveries=0,
+                        budget=None,
+                        redriven=operations.c.redriven + 1,
+                    )
+                    .returning(operations.c.run_id)
+                ).scalar_one_or_none()
+                if run is not None:
+                    run_rows.bump(connection, run, dead=-1, pending=1)
+                    run_rows.reopen(connection, run)
+                    redriven += 1
+            run_rows.note(connection, "redrive", f"{redriven:,} dead letters", by, now)
+            return redriven
+
+    def discard(self, rows: Sequence[int], reason: str, by: str, now: datetime) -> int:
+        with self._db.write() as connection:
+            return sum(
+                _close(self._db, connection, row, Outcome.DISCARDED, reason, by, now) is not None
+                for row in rows
+            )
+
+    def correct(self, row: int, operation_id: bytes, item: Listed, by: str, now: datetime) -> None:
+        with self._db.write() as connection:
+            taken = connection.execute(
+                sa.select(operations.c.state).where(operations.c.operation_id == operation_id)
+            ).scalar_one_or_none()
+            if taken is not None:
+                raise LedgerError(
+                    f"operation {operation_id.hex()}: the ledger has this target already ({taken})"
+                )
+            closed = _close(
+                self._db,
+                connection,
+                row,
+                Outcome.CORRECTED,
+                f"replaced by {operation_id.hex()}",
+                by,
+                now,
+            )
+            if closed is None:
+                raise LedgerError("only a dead letter can be corrected, and this one is not dead")
+            connection.execute(
+                sa.insert(operations).values(
+                    operation_id=operation_id,
+                    run_id=closed.run_id,
+                    policy_id=closed.policy_id,
+                    state=State.PENDING,
+                    key=item.key,
+                    etag=item.etag,
+                    last_modified=micros(item.last_modified),
+                    size=item.size,
+                    seen_at=micros(now),
+                    due_at=micros(now),
+                    deliveries=0,
+                    corrects=row,
+                )
+            )
+            run_rows.bump(connection, closed.run_id, planned=1, pending=1)
+            run_rows.reopen(connection, closed.run_id)
+
+
+def _close(
+    database: Database,
+    connection: sa.Connection,
+    row: int,
+    outcome: Outcome,
+    reason: str,
+    by: str,
+    now: datetime,
+) -> Any:
+    """End a dead letter; returns its row, or None where it is not dead."""
+    closed = connection.execute(
+        sa.update(operations)
+        .where(operations.c.id == row, operations.c.state == State.DEAD)
+        .values(
+            state=State.COMPLETED,
+            outcome=outcome,
+            completed_at=micros(now),
+            completed_by=by,
+        )
+        .returning(operations.c.run_id, operations.c.policy_id, operations.c.operation_id)
+    ).one_or_none()
+    if closed is not None:
+        run_rows.bump(connection, closed.run_id, dead=-1, completed=1)
+        run_rows.tally(database, connection, closed.run_id, "outcome", {outcome: (1, 0)})
+        run_rows.note(connection, outcome, reason, by, now, operation_id=bytes(closed.operation_id))
+    return closed
+
+
+def _conditions(which: DeadFilter) -> list[sa.ColumnElement[bool]]:
+    conditions: list[sa.ColumnElement[bool]] = []
+    if which.policy is not None:
+        conditions.append(policies.c.name == which.policy)
+    if which.failure_class is not None:
+        conditions.append(operations.c.failure_class == which.failure_class)
+    if which.operation_id is not None:
+        conditions.append(operations.c.operation_id == which.operation_id)
+    if which.superseded:
+        conditions.append(policies.c.current.is_(False))
+    return conditions
+
+
+def _dead_letter(row: Any) -> DeadLetter:
+    budget = load_budget(row.budget)
+    return DeadLetter(
+        row=row.id,
+        operation_id=row.operation_id,
+        policy=row.name,
+        policy_version=row.version,
+        owner=row.owner,
+        superseded=not row.current,
+        run_id=row.public_run_id,
+        slot=moment(row.slot),
+        bucket=row.bucket,
+        action=row.action,
+        key=row.key,
+        etag=row.etag,
+        last_modified=moment(row.last_modified),
+        size=row.size,
+        failure_class=FailureClass(row.failure_class),
+        error=row.error,
+        attempts=budget.attempts,
+        first_failed_at=moment(row.first_failed_at),
+        last_failed_at=moment(row.last_failed_at),
+        redriven=row.redriven,
+    )

@@ -1,0 +1,8 @@
+"""Run by Alembic, on the connection `Database.prepare` hands over."""
+
+from alembic import context
+
+connection = context.config.attributes["connection"]
+context.configure(connection=connection, transactional_ddl=True)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,204 @@
+"""The embedded queue: the operation row is the message.
+
+``due_at`` says when it can be had; of a claimed one it is the end of the lease. ``token`` names
+the claim, so that a late ack finds nothing to change.
+"""
+
+import json
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from bestbefore.adapters.state import runs as run_rows
+from bestbefore.adapters.state.database import Database, micros, moment
+from bestbefore.adapters.state.schema import operations
+from bestbefore.domain.failure import Budget, FailureClass
+from bestbefore.domain.states import State
+from bestbefore.ports.ledger import Operation, Span
+
+_CHUNK = 500
+
+
+class StateQueue:
+    """`bestbefore.ports.queue.Queue` on the operations themselves."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def publish(self, span: Span, now: datetime) -> int:
+        with self._db.write() as connection:
+            published = connection.execute(
+                _PUBLISH, {**span._asdict(), "now": micros(now)}
+            ).rowcount
+            run_rows.bump(connection, span.run, waiting=-published, pending=published)
+            return published
+
+    def receive(
+        self, policy: int, limit: int, now: datetime, lease: timedelta, *, suspects: bool = False
+    ) -> Sequence[Operation]:
+        token = secrets.randbits(62)
+        with self._db.write() as connection:
+            found = connection.execute(
+                _CLAIM_SUSPECTS if suspects else _CLAIM,
+                {
+                    "policy": policy,
+                    "now": micros(now),
+                    "until": micros(now + lease),
+                    "limit": limit,
+                    "claim": token,
+                },
+            ).fetchall()
+        return [_operation(row, token) for row in found]
+
+    def extend(self, operations_: Sequence[Operation], until: datetime) -> Sequence[Operation]:
+        with self._db.write() as connection:
+            return change_claimed(
+                connection,
+                operations_,
+                sa.update(operations).values(due_at=micros(until)),
+            )
+
+    def ack(self, operations_: Sequence[Operation]) -> None:
+        """Nothing: the row that holds the result was the message."""
+
+    def release(self, operations_: Sequence[Operation], due_at: datetime) -> None:
+        with self._db.write() as connection:
+            change_claimed(
+                connection,
+                operations_,
+                sa.update(operations).values(
+                    due_at=micros(due_at), token=None, deliveries=operations.c.deliveries - 1
+                ),
+            )
+
+
+def change_claimed(
+    connection: sa.Connection, claimed: Sequence[Operation], change: sa.Update
+) -> list[Operation]:
+    """Apply *change* to what is still held under its claim's token; returns what is not."""
+    statement = change.where(
+        operations.c.id.in_(sa.bindparam("ids", expanding=True)),
+        operations.c.token == sa.bindparam("claim"),
+        operations.c.state == State.PENDING,
+    ).returning(operations.c.id)
+    lost: list[Operation] = []
+    for token, group in _by_token(claimed).items():
+        for start in range(0, len(group), _CHUNK):
+            chunk = group[start : start + _CHUNK]
+            kept = {
+                row.id
+                for row in connection.execute(
+                    statement, {"ids": [operation.row for operation in chunk], "claim": token}
+                )
+            }
+            lost += [operation for operation in chunk if operation.row not in kept]
+    return lost
+
+
+def _by_token(claimed: Sequence[Operation]) -> dict[int, list[Operation]]:
+    """*claimed*, grouped by the claim they are held under."""
+    groups: dict[int, list[Operation]] = {}
+    for operation in claimed:
+        groups.setdefault(operation.token, []).append(operation)
+    return groups
+
+
+def dump_budget(budget: Budget) -> str:
+    """*budget* as stored: attempts by class, and the start of each wait by class."""
+    return json.dumps(
+        {
+            "spent": dict(budget.spent),
+            "waiting_since": {
+                name: since.isoformat() for name, since in budget.waiting_since.items()
+            },
+        }
+    )
+
+
+def load_budget(stored: str | None) -> Budget:
+    """The budget stored as *stored*."""
+    if stored is None:
+        return Budget.fresh()
+    fields = json.loads(stored)
+    return Budget(
+        {FailureClass(name): n for name, n in fields["spent"].items()},
+        {
+            FailureClass(name): datetime.fromisoformat(since).astimezone(UTC)
+            for name, since in fields["waiting_since"].items()
+        },
+    )
+
+
+def _operation(row: Any, token: int) -> Operation:
+    return Operation(
+        row.id,
+        row.operation_id,
+        row.policy_id,
+        row.run_id,
+        row.key,
+        row.etag,
+        moment(row.last_modified),
+        row.size,
+        moment(row.seen_at),
+        row.deliveries,
+        load_budget(row.budget),
+        row.last_failed_at is not None,
+        token,
+    )
+
+
+_PUBLISH = (
+    sa.update(operations)
+    .where(
+        operations.c.run_id == sa.bindparam("run"),
+        operations.c.state == sa.literal_column("'waiting'"),
+        operations.c.id.between(sa.bindparam("first"), sa.bindparam("last")),
+    )
+    .values(state=State.PENDING, due_at=sa.bindparam("now"))
+)
+
+
+def _claim(suspects: bool) -> sa.Update:
+    # The states are written out so that the planner sees the partial index's condition.
+    due = (
+        sa.select(operations.c.id)
+        .where(
+            operations.c.state == sa.literal_column("'pending'"),
+            operations.c.policy_id == sa.bindparam("policy"),
+            operations.c.due_at <= sa.bindparam("now"),
+            operations.c.deliveries > 0 if suspects else operations.c.deliveries == 0,
+        )
+        .order_by(operations.c.due_at)
+        .limit(sa.bindparam("limit"))
+        .with_for_update(skip_locked=True)
+    )
+    return (
+        sa.update(operations)
+        .where(operations.c.id.in_(due))
+        .values(
+            due_at=sa.bindparam("until"),
+            token=sa.bindparam("claim"),
+            deliveries=operations.c.deliveries + 1,
+        )
+        .returning(
+            operations.c.id,
+            operations.c.operation_id,
+            operations.c.policy_id,
+            operations.c.run_id,
+            operations.c.key,
+            operations.c.etag,
+            operations.c.last_modified,
+            operations.c.size,
+            operations.c.seen_at,
+            operations.c.deliveries,
+            operations.c.budget,
+            operations.c.last_failed_at,
+        )
+    )
+
+
+_CLAIM = _claim(suspects=False)
+_CLAIM_SUSPECTS = _claim(suspects=True)

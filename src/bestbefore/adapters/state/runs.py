@@ -1,0 +1,222 @@
+"""Runs and their counts, as functions on an open transaction.
+
+Counts are stored and only ever changed in the transaction that changes the operations they
+count, so that `planned = waiting + pending + completed + dead` at any moment.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from bestbefore.adapters.state.database import Database, micros, moment
+from bestbefore.adapters.state.schema import events, operations, policies, runs, tallies
+from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.run import Run, Trigger
+from bestbefore.domain.states import RunState, State, run_may
+from bestbefore.ports.ledger import LedgerError
+
+_SELECT = sa.select(runs, policies.c.name, policies.c.version).join(policies)
+
+
+def load(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> list[Run]:
+    """The runs that satisfy *where*, newest slot first."""
+    found = connection.execute(
+        _SELECT.where(*where).order_by(runs.c.slot.desc(), runs.c.id.desc())
+    ).fetchall()
+    protected = _protected(connection, [row.id for row in found])
+    return [_run(row, protected.get(row.id, {})) for row in found]
+
+
+def one(connection: sa.Connection, row: int) -> Run:
+    """The run with the ledger's key *row*."""
+    return load(connection, runs.c.id == row)[0]
+
+
+def named(connection: sa.Connection, run_id: str) -> Run:
+    """The run people call *run_id*; raises LedgerError where there is none."""
+    found = load(connection, runs.c.run_id == run_id)
+    if not found:
+        raise LedgerError(f"run {run_id}: there is no such run; `bestbefore runs list` shows them")
+    return found[0]
+
+
+def bump(connection: sa.Connection, row: int, **by: int) -> None:
+    """Add to stored counts of a run."""
+    changes = {name: runs.c[name] + n for name, n in by.items() if n}
+    if changes:
+        connection.execute(sa.update(runs).where(runs.c.id == row).values(changes))
+
+
+def tally(
+    database: Database,
+    connection: sa.Connection,
+    row: int,
+    kind: str,
+    counts: Mapping[str, tuple[int, int]],
+) -> None:
+    """Add (number, bytes) by name to one kind of a run's tallies."""
+    changes = [
+        {"run_id": row, "kind": kind, "name": name, "n": n, "bytes": size}
+        for name, (n, size) in counts.items()
+        if n
+    ]
+    if not changes:
+        return
+    insert = database.insert(tallies)
+    connection.execute(
+        insert.on_conflict_do_update(
+            index_elements=["run_id", "kind", "name"],
+            set_={
+                "n": tallies.c.n + insert.excluded.n,
+                "bytes": tallies.c.bytes + insert.excluded.bytes,
+            },
+        ),
+        changes,
+    )
+
+
+def step(connection: sa.Connection, run: Run, after: RunState, **values: Any) -> None:
+    """Move *run* to another state; raises LedgerError where the design has no such step."""
+    if not run_may(run.state, after):
+        raise LedgerError(f"run {run.run_id} is {run.state}; it cannot become {after}")
+    connection.execute(sa.update(runs).where(runs.c.id == run.row).values(state=after, **values))
+
+
+def drain_if_done(connection: sa.Connection, row: int) -> None:
+    """Drain an open run whose scan has ended and that has nothing left to do."""
+    connection.execute(
+        sa.update(runs)
+        .where(
+            runs.c.id == row,
+            runs.c.state == RunState.OPEN,
+            runs.c.complete.is_(True),
+            runs.c.waiting == 0,
+            runs.c.pending == 0,
+        )
+        .values(state=RunState.DRAINED)
+    )
+
+
+def reopen(connection: sa.Connection, row: int) -> None:
+    """Open a drained run again, as something in it was redriven."""
+    connection.execute(
+        sa.update(runs)
+        .where(runs.c.id == row, runs.c.state == RunState.DRAINED)
+        .values(state=RunState.OPEN)
+    )
+
+
+def cancel(
+    database: Database,
+    connection: sa.Connection,
+    run: Run,
+    reason: str,
+    by: str,
+    now: datetime,
+) -> None:
+    """Cancel *run* and every operation of it that nobody has in hand."""
+    step(connection, run, RunState.CANCELLED, reason=reason, planner_token=None)
+    idle = sa.or_(
+        operations.c.state == State.WAITING,
+        sa.and_(
+            operations.c.state == State.PENDING,
+            sa.or_(operations.c.token.is_(None), operations.c.due_at <= micros(now)),
+        ),
+    )
+    mine = sa.and_(operations.c.run_id == run.row, idle)
+    counted = connection.execute(
+        sa.select(operations.c.state, sa.func.count()).where(mine).group_by(operations.c.state)
+    ).fetchall()
+    by_state = {row[0]: int(row[1]) for row in counted}
+    connection.execute(
+        sa.update(operations)
+        .where(mine)
+        .values(
+            state=State.COMPLETED,
+            outcome=Outcome.CANCELLED,
+            completed_at=micros(now),
+            completed_by=by,
+            token=None,
+            due_at=None,
+        )
+    )
+    total = sum(by_state.values())
+    bump(
+        connection,
+        run.row,
+        waiting=-by_state.get(State.WAITING, 0),
+        pending=-by_state.get(State.PENDING, 0),
+        completed=total,
+    )
+    tally(database, connection, run.row, "outcome", {Outcome.CANCELLED: (total, 0)})
+    note(connection, "cancel", reason, by, now, policy=run.policy, run_id=run.run_id)
+
+
+def note(
+    connection: sa.Connection,
+    action: str,
+    detail: str,
+    by: str,
+    now: datetime,
+    *,
+    policy: str | None = None,
+    run_id: str | None = None,
+    operation_id: bytes | None = None,
+) -> None:
+    """Write down what a person, or a run in a person's place, decided."""
+    connection.execute(
+        sa.insert(events).values(
+            at=micros(now),
+            by=by,
+            action=action,
+            policy=policy,
+            run_id=run_id,
+            operation_id=operation_id,
+            detail=detail,
+        )
+    )
+
+
+def _protected(connection: sa.Connection, ids: list[int]) -> dict[int, dict[str, int]]:
+    found = connection.execute(
+        sa.select(tallies.c.run_id, tallies.c.name, tallies.c.n).where(
+            tallies.c.run_id.in_(ids), tallies.c.kind == "protected"
+        )
+    )
+    protected: dict[int, dict[str, int]] = {}
+    for row in found:
+        protected.setdefault(row.run_id, {})[row.name] = row.n
+    return protected
+
+
+def _run(row: Any, protected: Mapping[str, int]) -> Run:
+    return Run(
+        row=row.id,
+        run_id=row.run_id,
+        policy=row.name,
+        policy_version=row.version,
+        slot=moment(row.slot),
+        cutoff=moment(row.cutoff),
+        state=RunState(row.state),
+        trigger=Trigger(row.trigger),
+        early=row.early,
+        complete=row.complete,
+        target=row.target,
+        reason=row.reason,
+        created_at=moment(row.created_at),
+        scanned=row.scanned,
+        in_scope=row.in_scope,
+        protected=protected,
+        already_pending=row.already_pending,
+        already_completed=row.already_completed,
+        already_dead=row.already_dead,
+        reappeared=row.reappeared,
+        refused=row.refused,
+        planned=row.planned,
+        waiting=row.waiting,
+        pending=row.pending,
+        completed=row.completed,
+        dead=row.dead,
+    )

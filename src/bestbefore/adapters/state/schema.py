@@ -1,0 +1,208 @@
+"""The tables.
+
+Times are microseconds since 1970 in UTC and operation ids are 32 bytes, both for size: a cleanup
+of a million objects is a million rows. The embedded queue *is* the operation row (``due_at``,
+``token``, ``deliveries``), so publishing is an update of a range and recording is the ack.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+metadata = MetaData()
+
+# SQLite only grows an INTEGER PRIMARY KEY by itself; elsewhere a million a night wants 64 bits.
+_Row = BigInteger().with_variant(Integer, "sqlite")
+
+policies = Table(
+    "policies",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", String, nullable=False),
+    Column("version", String, nullable=False),
+    Column("owner", String, nullable=False),
+    Column("connection", String, nullable=False),
+    Column("bucket", String, nullable=False),
+    Column("action", String, nullable=False),
+    Column("fingerprint", String(64), nullable=False),
+    Column("decides", Text, nullable=False),  # JSON, to name what changed
+    Column("current", Boolean, nullable=False),
+    Column("planned_at", BigInteger, nullable=False),
+    UniqueConstraint("name", "version"),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("run_id", String(12), nullable=False, unique=True),
+    Column("policy_id", ForeignKey("policies.id"), nullable=False),
+    Column("slot", BigInteger, nullable=False),
+    Column("cutoff", BigInteger, nullable=False),
+    Column("state", String, nullable=False),
+    Column("trigger", String, nullable=False),
+    Column("approved", Boolean, nullable=False),
+    Column("inherited", Text),  # why the run it took over was parked
+    Column("early", Boolean, nullable=False),  # releases page by page
+    Column("complete", Boolean, nullable=False),
+    Column("released_at", BigInteger),
+    Column("target", Text, nullable=False),
+    Column("reason", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Column("planner_token", BigInteger),
+    Column("planner_until", BigInteger),
+    Column("cursors", Text),  # JSON: what is left of each key range
+    Column("scanned", BigInteger, nullable=False, server_default=text("0")),
+    Column("in_scope", BigInteger, nullable=False, server_default=text("0")),
+    Column("already_pending", BigInteger, nullable=False, server_default=text("0")),
+    Column("already_completed", BigInteger, nullable=False, server_default=text("0")),
+    Column("already_dead", BigInteger, nullable=False, server_default=text("0")),
+    Column("reappeared", BigInteger, nullable=False, server_default=text("0")),
+    Column("refused", BigInteger, nullable=False, server_default=text("0")),
+    Column("planned", BigInteger, nullable=False, server_default=text("0")),
+    Column("waiting", BigInteger, nullable=False, server_default=text("0")),
+    Column("pending", BigInteger, nullable=False, server_default=text("0")),
+    Column("completed", BigInteger, nullable=False, server_default=text("0")),
+    Column("dead", BigInteger, nullable=False, server_default=text("0")),
+    UniqueConstraint("policy_id", "slot"),  # the lock on a slot
+)
+
+tallies = Table(
+    "run_tallies",
+    metadata,
+    Column("run_id", ForeignKey("runs.id"), primary_key=True),
+    Column("kind", String, primary_key=True),  # protected | outcome | retried
+    Column("name", String, primary_key=True),
+    Column("n", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False, server_default=text("0")),
+    sqlite_with_rowid=False,
+)
+
+generations = Table(
+    "run_generations",
+    metadata,
+    Column("run_id", ForeignKey("runs.id"), primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("youngest", BigInteger, nullable=False),
+    Column("prefix", String, nullable=False),
+    Column("kept", Boolean, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+newest = Table(
+    "run_newest",
+    metadata,
+    Column("run_id", ForeignKey("runs.id"), primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("kept", Text, nullable=False),  # JSON: the newest N seen so far
+    sqlite_with_rowid=False,
+)
+
+operations = Table(
+    "operations",
+    metadata,
+    Column("id", _Row, primary_key=True),
+    Column("operation_id", LargeBinary(32), nullable=False, unique=True),
+    Column("run_id", ForeignKey("runs.id"), nullable=False),
+    Column("policy_id", ForeignKey("policies.id"), nullable=False),
+    Column("state", String, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("etag", String, nullable=False),
+    Column("last_modified", BigInteger, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("seen_at", BigInteger, nullable=False),
+    Column("generation", String),
+    Column("due_at", BigInteger),  # of a claimed one: when its lease runs out
+    Column("token", BigInteger),
+    Column("deliveries", SmallInteger, nullable=False),
+    Column("outcome", String),
+    Column("completed_at", BigInteger),
+    Column("completed_by", String),
+    Column("budget", Text),  # JSON; null until an attempt failed
+    Column("failure_class", String),
+    Column("error", Text),
+    Column("first_failed_at", BigInteger),
+    Column("last_failed_at", BigInteger),
+    Column("redriven", SmallInteger, nullable=False, server_default=text("0")),
+    Column("reappearances", SmallInteger, nullable=False, server_default=text("0")),
+    # A run that wants to plan an ended operation again, but has not decided yet.
+    Column("candidate_of", Integer),
+    Column("corrects", _Row),  # the operation a person put this one in place of
+    Index("operations_waiting", "run_id", "id", sqlite_where=text("state = 'waiting'"),
+          postgresql_where=text("state = 'waiting'")),
+    Index("operations_due", "policy_id", "due_at", sqlite_where=text("state = 'pending'"),
+          postgresql_where=text("state = 'pending'")),
+    Index("operations_dead", "policy_id", "first_failed_at",
+          sqlite_where=text("state = 'dead'"), postgresql_where=text("state = 'dead'")),
+    Index("operations_candidates", "candidate_of",
+          sqlite_where=text("candidate_of IS NOT NULL"),
+          postgresql_where=text("candidate_of IS NOT NULL")),
+)  # fmt: skip
+
+failures = Table(
+    "failures",
+    metadata,
+    Column("id", _Row, primary_key=True),
+    Column("operation", ForeignKey("operations.id"), nullable=False, index=True),
+    Column("at", BigInteger, nullable=False),
+    Column("failure_class", String, nullable=False),
+    Column("error", Text, nullable=False),
+    Column("by", String, nullable=False),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", _Row, primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    Column("by", String, nullable=False),
+    Column("action", String, nullable=False),
+    Column("policy", String),
+    Column("run_id", String(12)),
+    Column("operation_id", LargeBinary(32)),
+    Column("detail", Text, nullable=False),
+)
+
+pauses = Table(
+    "pauses",
+    metadata,
+    Column("policy", String, primary_key=True),  # "" means every policy
+    Column("reason", Text, nullable=False),
+    Column("until", BigInteger),
+    Column("by", String, nullable=False),
+    Column("at", BigInteger, nullable=False),
+)
+
+breakers = Table(
+    "breakers",
+    metadata,
+    Column("connection", String, primary_key=True),
+    Column("reason", Text, nullable=False),
+    Column("opened_at", BigInteger, nullable=False),
+    Column("next_probe_at", BigInteger, nullable=False),
+    Column("interval", Float, nullable=False),  # seconds until the probe after that
+)
+
+verifications = Table(
+    "verifications",
+    metadata,
+    Column("policy", String, primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    Column("overdue", BigInteger, nullable=False),
+    Column("oldest_overdue", BigInteger),
+    Column("held", BigInteger, nullable=False),
+)

@@ -1,0 +1,364 @@
+"""What working reads and writes: spans to publish, results, pauses and breakers."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+
+from bestbefore.adapters.state import runs as run_rows
+from bestbefore.adapters.state.database import Database, maybe_moment, micros, moment
+from bestbefore.adapters.state.queue import change_claimed, dump_budget
+from bestbefore.adapters.state.schema import (
+    breakers,
+    failures,
+    generations,
+    operations,
+    pauses,
+    policies,
+    runs,
+)
+from bestbefore.domain.failure import FailureClass
+from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.states import RunState, State
+from bestbefore.ports.ledger import (
+    Breaker,
+    Completed,
+    Died,
+    Operation,
+    Pause,
+    PolicyVersion,
+    Retried,
+    Settlement,
+    Span,
+)
+
+_FIRST_PROBE_SECONDS = 30.0
+_LAST_PROBE_SECONDS = 600.0
+_CRASHED = "crashes workers: {n} deliveries ended without a result (the worker died or hung)"
+
+
+class SqlWorkLedger:
+    """`bestbefore.ports.ledger.WorkLedger` on a SQL database."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def versions(self) -> Sequence[PolicyVersion]:
+        with self._db.read() as connection:
+            found = connection.execute(
+                sa.select(
+                    policies.c.id,
+                    policies.c.name,
+                    policies.c.version,
+                    policies.c.connection,
+                    policies.c.current,
+                ).order_by(policies.c.id)
+            )
+            return [PolicyVersion(*row) for row in found]
+
+    def waiting(self, policy: int, limit: int) -> Span | None:
+        with self._db.read() as connection:
+            open_runs = connection.execute(
+                sa.select(runs.c.id)
+                .where(
+                    runs.c.policy_id == policy, runs.c.state == RunState.OPEN, runs.c.waiting > 0
+                )
+                .order_by(runs.c.slot)
+            ).scalars()
+            for run in open_runs.all():
+                some = (
+                    sa.select(operations.c.id)
+                    .where(
+                        operations.c.run_id == run,
+                        operations.c.state == sa.literal_column("'waiting'"),
+                    )
+                    .order_by(operations.c.id)
+                    .limit(limit)
+                    .subquery()
+                )
+                first, last = connection.execute(
+                    sa.select(sa.func.min(some.c.id), sa.func.max(some.c.id))
+                ).one()
+                if first is not None:
+                    return Span(policy, run, first, last)
+        return None
+
+    def out(self, policies_: Collection[int], now: datetime, lease: timedelta) -> int:
+        # Claimed ones are dated within a lease from now; what is dated later is delayed.
+        with self._db.read() as connection:
+            return connection.execute(
+                sa.select(sa.func.count())
+                .select_from(operations)
+                .where(
+                    operations.c.state == sa.literal_column("'pending'"),
+                    operations.c.policy_id.in_(policies_),
+                    operations.c.due_at <= micros(now + lease),
+                    sa.or_(operations.c.due_at <= micros(now), operations.c.token.is_not(None)),
+                )
+            ).scalar_one()
+
+    def record(self, settlements: Sequence[Settlement], by: str, now: datetime) -> list[Operation]:
+        late: list[Operation] = []
+        with self._db.write() as connection:
+            changed = _Changes()
+            late += _complete(
+                connection, [s for s in settlements if isinstance(s, Completed)], by, now, changed
+            )
+            for settlement in settlements:
+                if isinstance(settlement, Retried | Died) and not _fail(
+                    connection, settlement, by, now, changed
+                ):
+                    late.append(settlement.operation)
+            changed.write(self._db, connection)
+        return late
+
+    def bury_crashed(self, policies_: Collection[int], limit: int, now: datetime) -> int:
+        lapsed = sa.and_(
+            operations.c.state == sa.literal_column("'pending'"),
+            operations.c.policy_id.in_(policies_),
+            operations.c.due_at <= micros(now),
+            operations.c.deliveries >= limit,
+        )
+        with self._db.write() as connection:
+            found = connection.execute(
+                sa.select(operations.c.run_id, operations.c.id).where(lapsed)
+            ).fetchall()
+            if not found:
+                return 0
+            error = _CRASHED.format(n=limit)
+            connection.execute(
+                sa.update(operations)
+                .where(operations.c.id.in_([row.id for row in found]))
+                .values(
+                    state=State.DEAD,
+                    token=None,
+                    due_at=None,
+                    deliveries=0,
+                    failure_class=FailureClass.CRASHED,
+                    error=error,
+                    first_failed_at=sa.func.coalesce(operations.c.first_failed_at, micros(now)),
+                    last_failed_at=micros(now),
+                )
+            )
+            connection.execute(
+                sa.insert(failures),
+                [
+                    {
+                        "operation": row.id,
+                        "at": micros(now),
+                        "failure_class": FailureClass.CRASHED,
+                        "error": error,
+                        "by": "lease",
+                    }
+                    for row in found
+                ],
+            )
+            for run in {row.run_id for row in found}:
+                n = sum(row.run_id == run for row in found)
+                run_rows.bump(connection, run, pending=-n, dead=n)
+                run_rows.drain_if_done(connection, run)
+            return len(found)
+
+    def kept_generations(self, run: int) -> Mapping[str, str]:
+        with self._db.read() as connection:
+            found = connection.execute(
+                sa.select(generations.c.name, generations.c.prefix).where(
+                    generations.c.run_id == run, generations.c.kept.is_(True)
+                )
+            )
+            return {row.name: row.prefix for row in found}
+
+    def pauses(self, now: datetime) -> Sequence[Pause]:
+        with self._db.read() as connection:
+            found = connection.execute(
+                sa.select(pauses).where(
+                    sa.or_(pauses.c.until.is_(None), pauses.c.until > micros(now))
+                )
+            )
+            return [
+                Pause(row.policy or None, row.reason, maybe_moment(row.until), row.by,
+                      moment(row.at))
+                for row in found
+            ]  # fmt: skip
+
+    def pause(
+        self, policy: str | None, reason: str, until: datetime | None, by: str, now: datetime
+    ) -> None:
+        values = {
+            "reason": reason,
+            "until": micros(until) if until else None,
+            "by": by,
+            "at": micros(now),
+        }
+        with self._db.write() as connection:
+            connection.execute(
+                self._db.insert(pauses)
+                .values(policy=policy or "", **values)
+                .on_conflict_do_update(index_elements=["policy"], set_=values)
+            )
+            run_rows.note(connection, "pause", reason, by, now, policy=policy)
+
+    def resume_work(self, policy: str | None, by: str, now: datetime) -> bool:
+        with self._db.write() as connection:
+            lifted = connection.execute(
+                sa.delete(pauses).where(pauses.c.policy == (policy or ""))
+            ).rowcount
+            if lifted:
+                run_rows.note(connection, "resume", "", by, now, policy=policy)
+        return bool(lifted)
+
+    def breakers(self) -> Sequence[Breaker]:
+        with self._db.read() as connection:
+            found = connection.execute(sa.select(breakers).order_by(breakers.c.connection))
+            return [
+                Breaker(row.connection, row.reason, moment(row.opened_at),
+                        moment(row.next_probe_at))
+                for row in found
+            ]  # fmt: skip
+
+    def trip(self, connection: str, reason: str, now: datetime) -> None:
+        insert = (
+            self._db.insert(breakers)
+            .values(
+                connection=connection,
+                reason=reason,
+                opened_at=micros(now),
+                next_probe_at=micros(now + timedelta(seconds=_FIRST_PROBE_SECONDS)),
+                interval=_FIRST_PROBE_SECONDS,
+            )
+            .on_conflict_do_update(index_elements=["connection"], set_={"reason": reason})
+        )
+        with self._db.write() as transaction:
+            transaction.execute(insert)
+
+    def claim_probe(self, connection: str, now: datetime) -> bool:
+        with self._db.write() as transaction:
+            waited = transaction.execute(
+                sa.select(breakers.c.interval).where(
+                    breakers.c.connection == connection, breakers.c.next_probe_at <= micros(now)
+                )
+            ).scalar_one_or_none()
+            if waited is None:
+                return False
+            interval = min(waited * 2, _LAST_PROBE_SECONDS)
+            transaction.execute(
+                sa.update(breakers)
+                .where(breakers.c.connection == connection)
+                .values(interval=interval, next_probe_at=micros(now + timedelta(seconds=interval)))
+            )
+        return True
+
+    def reset(self, connection: str) -> None:
+        with self._db.write() as transaction:
+            transaction.execute(sa.delete(breakers).where(breakers.c.connection == connection))
+
+
+class _Changes:
+    """Count changes of one transaction, collected so that each run is updated once."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, dict[str, int]] = {}
+        self._tallies: dict[tuple[int, str], dict[str, tuple[int, int]]] = {}
+
+    def count(self, run: int, **by: int) -> None:
+        counts = self._counts.setdefault(run, {})
+        for name, n in by.items():
+            counts[name] = counts.get(name, 0) + n
+
+    def tally(self, run: int, kind: str, name: str, n: int, size: int = 0) -> None:
+        names = self._tallies.setdefault((run, kind), {})
+        before, before_size = names.get(name, (0, 0))
+        names[name] = (before + n, before_size + size)
+
+    def write(self, database: Database, connection: sa.Connection) -> None:
+        for run, counts in self._counts.items():
+            run_rows.bump(connection, run, **counts)
+            run_rows.drain_if_done(connection, run)
+        for (run, kind), names in self._tallies.items():
+            run_rows.tally(database, connection, run, kind, names)
+
+
+_FAIL = sa.update(operations).where(
+    operations.c.id == sa.bindparam("row"),
+    operations.c.token == sa.bindparam("claim"),
+    operations.c.state == sa.literal_column("'pending'"),
+)
+
+
+def _complete(
+    connection: sa.Connection,
+    settlements: Sequence[Completed],
+    by: str,
+    now: datetime,
+    changed: _Changes,
+) -> list[Operation]:
+    late: list[Operation] = []
+    outcomes: dict[Outcome, list[Operation]] = {}
+    for operation, outcome in settlements:
+        outcomes.setdefault(outcome, []).append(operation)
+    for outcome, ended in outcomes.items():
+        refused = change_claimed(
+            connection,
+            ended,
+            sa.update(operations).values(
+                state=State.COMPLETED,
+                outcome=outcome,
+                completed_at=micros(now),
+                completed_by=by,
+                token=None,
+                due_at=None,
+                deliveries=0,
+            ),
+        )
+        late += refused
+        gone = {operation.row for operation in refused}
+        for operation in ended:
+            if operation.row not in gone:
+                freed = operation.size if outcome is Outcome.DELETED else 0
+                changed.count(operation.run, pending=-1, completed=1)
+                changed.tally(operation.run, "outcome", outcome, 1, freed)
+    return late
+
+
+def _fail(
+    connection: sa.Connection,
+    settlement: Retried | Died,
+    by: str,
+    now: datetime,
+    changed: _Changes,
+) -> bool:
+    """Record one failed attempt. Returns False if the claim was lost meanwhile."""
+    operation, decision = settlement
+    died = isinstance(settlement, Died)
+    failure = decision.failure
+    updated = connection.execute(
+        _FAIL.values(
+            state=State.DEAD if died else State.PENDING,
+            due_at=None if isinstance(settlement, Died) else micros(settlement.decision.due_at),
+            token=None,
+            deliveries=0,
+            budget=dump_budget(decision.budget),
+            failure_class=failure.failure_class,
+            error=failure.error,
+            first_failed_at=sa.func.coalesce(operations.c.first_failed_at, micros(now)),
+            last_failed_at=micros(now),
+        ),
+        {"row": operation.row, "claim": operation.token},
+    ).rowcount
+    if not updated:
+        return False
+    connection.execute(
+        sa.insert(failures).values(
+            operation=operation.row,
+            at=micros(now),
+            failure_class=failure.failure_class,
+            error=failure.error,
+            by=by,
+        )
+    )
+    if died:
+        changed.count(operation.run, pending=-1, dead=1)
+    else:
+        changed.count(operation.run)
+        changed.tally(operation.run, "retried", failure.failure_class, 1)
+    return True

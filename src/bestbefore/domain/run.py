@@ -1,0 +1,135 @@
+"""A run: one planning pass for (policy, version, slot), with its counts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from bestbefore.domain.identity import instant, operation_id
+from bestbefore.domain.policy import Reach
+from bestbefore.domain.states import RunState
+
+
+class Trigger(StrEnum):
+    """What started a run."""
+
+    PLAN = "plan"  # a person typed it: their own decision
+    RUN = "run"
+    SCHEDULE = "schedule"
+    HTTP = "http"
+
+
+def run_id(policy: str, version: str, slot: datetime) -> str:
+    """The public name of a run (12 hex digits): the same slot is always the same run."""
+    return operation_id("run", policy, version, instant(slot))[:12]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as stored.
+
+    ``planned = waiting + pending + completed + dead`` holds in every transaction; the other
+    numbers are what the scan counted. ``row`` is the ledger's own key. ``early`` says that it
+    releases page by page; ``complete`` that its scan has ended. ``target`` names the store and
+    the place in it.
+    """
+
+    row: int
+    run_id: str
+    policy: str
+    policy_version: str
+    slot: datetime
+    cutoff: datetime
+    state: RunState
+    trigger: Trigger
+    early: bool
+    complete: bool
+    target: str
+    reason: str | None
+    created_at: datetime
+    scanned: int
+    in_scope: int
+    protected: Mapping[str, int]
+    already_pending: int
+    already_completed: int
+    already_dead: int
+    reappeared: int
+    refused: int
+    planned: int
+    waiting: int
+    pending: int
+    completed: int
+    dead: int
+
+    @property
+    def released(self) -> bool:
+        """Whether its operations may go to the queue."""
+        return self.state in (RunState.OPEN, RunState.DRAINED)
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What a run has to be judged by besides its own numbers.
+
+    ``first`` is True while no run of its policy version was ever released; ``moved_from`` is the
+    target of the newest released run where that was another one; ``inherited`` is why the run
+    whose operations it took over was parked. ``approved`` is ``--yes``.
+    """
+
+    trigger: Trigger
+    approved: bool
+    first: bool
+    moved_from: str | None
+    inherited: str | None
+
+    def may_park(self, reach: Reach) -> bool:
+        """Whether the end of the scan could still decide to park."""
+        if self.approved:
+            return False
+        if reach.capped or self.inherited is not None:
+            return True
+        return self.trigger is not Trigger.PLAN and (self.first or self.moved_from is not None)
+
+
+def park_reason(run: Run, reach: Reach, seen: Circumstances) -> str | None:
+    """Why *run*, scanned to its end, waits for a person; None if it goes ahead.
+
+    Parks only what selects something.
+    """
+    if seen.approved or not run.planned:
+        return None
+    if reach.max_deletes is not None and run.planned > reach.max_deletes:
+        return f"{run.planned:,} objects selected, max_deletes is {reach.max_deletes:,}"
+    if reach.max_fraction is not None and run.planned > reach.max_fraction * run.in_scope:
+        return (
+            f"{run.planned:,} of {run.in_scope:,} objects in scope selected "
+            f"({run.planned / run.in_scope:.1%}), max_fraction is {reach.max_fraction:g}"
+        )
+    if seen.inherited is not None:
+        return seen.inherited
+    if seen.trigger is Trigger.PLAN:
+        return None
+    if seen.moved_from is not None:
+        return f"this run looks at {run.target}, the last released one at {seen.moved_from}"
+    if seen.first and run.planned > reach.first_run_limit:
+        return (
+            f"first run of version {run.policy_version}: {run.planned:,} objects selected, "
+            f"first_run_limit is {reach.first_run_limit:,}"
+        )
+    return None
+
+
+def too_many_reappeared(reappeared: int, eligible: int, seen: Circumstances) -> str | None:
+    """Why a run whose store lists again what was deleted waits for a person, or None.
+
+    A few reappear on stores with lagging listings; many mean that the store was restored.
+    """
+    if seen.approved or seen.trigger is Trigger.PLAN:
+        return None
+    limit = max(100, eligible // 100)
+    if reappeared <= limit:
+        return None
+    return (
+        f"{reappeared:,} objects that were deleted are listed again (limit {limit:,}): "
+        "was the store restored?"
+    )

@@ -1,0 +1,411 @@
+"""The durable record: policies, runs, operations, dead letters.
+
+Each protocol is one side of it; an implementation usually serves all of them from one database.
+Every method is one transaction. Times are aware and in UTC.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import NamedTuple, Protocol
+
+from bestbefore.domain.failure import Budget, Failure, FailureClass, GiveUp, TryAgain
+from bestbefore.domain.known import Disposition, Known
+from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.policy import Policy
+from bestbefore.domain.run import Circumstances, Run, Trigger
+from bestbefore.domain.selection import Listed
+from bestbefore.ports.objects import KeyRange
+
+
+class LedgerError(Exception):
+    """The ledger refuses. The message names the target, what was expected and the remedy."""
+
+
+class PolicyEdited(LedgerError):
+    """What a policy selects changed under an unchanged version."""
+
+
+class PlanTakenOver(LedgerError):
+    """Another planner holds this run now; nothing was written."""
+
+
+class PolicyVersion(NamedTuple):
+    """One (name, version) the ledger knows. ``current`` is what the newest plan wrote."""
+
+    row: int
+    name: str
+    version: str
+    connection: str
+    current: bool
+
+
+class Claim(NamedTuple):
+    """The right to plan one run, fenced by a token, until its lease runs out."""
+
+    run: int
+    token: int
+
+
+class Entry(NamedTuple):
+    """One eligible object on a page, and what the plan does with it."""
+
+    operation_id: bytes
+    item: Listed
+    disposition: Disposition
+    generation: str | None
+
+
+class Kept(NamedTuple):
+    """One object that counts for ``keep_last``, with its operation if it was eligible."""
+
+    last_modified: datetime
+    key: str
+    operation_id: bytes | None
+
+
+@dataclass(slots=True)
+class GenerationSeen:
+    """What one page saw of one generation, whatever the age. ``prefix`` leads to its objects."""
+
+    youngest: datetime
+    prefix: str
+
+
+@dataclass(slots=True)
+class PlannedPage:
+    """Everything one listing page contributes to a run, in one transaction.
+
+    ``cursors`` is what is left of every range once this page is written.
+    """
+
+    asked_at: datetime
+    cursors: Sequence[KeyRange]
+    scanned: int = 0
+    in_scope: int = 0
+    refused: int = 0
+    protected: dict[str, int] = field(default_factory=dict)
+    entries: list[Entry] = field(default_factory=list)
+    generations: dict[str, GenerationSeen] = field(default_factory=dict)
+    newest: dict[str, list[Kept]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A slot's run. ``claim`` is None where it needs no planning, or another planner has it.
+
+    ``cursors`` is None before the first page. ``approved_now`` says that this call released a
+    parked run.
+    """
+
+    run: Run
+    claim: Claim | None
+    cursors: Sequence[KeyRange] | None
+    seen: Circumstances
+    approved_now: bool = False
+
+
+class PlanLedger(Protocol):
+    """What planning writes."""
+
+    rest: float
+    """Seconds to leave others between two pages."""
+
+    def check_policies(self, policies: Collection[Policy]) -> None:
+        """Raise PolicyEdited where a stored (name, version) selects something else than here."""
+        ...
+
+    def open_run_slot(self, policy: Policy) -> datetime | None:
+        """The slot of the policy's newest run that is planning or open, else None."""
+        ...
+
+    def answer(
+        self,
+        policy: Policy,
+        slot: datetime,
+        target: str,
+        trigger: Trigger,
+        *,
+        approved: bool,
+        by: str,
+        now: datetime,
+        lease: timedelta,
+    ) -> Answer:
+        """The one run of (policy, version, slot), created if nobody answered it yet.
+
+        Makes the version current and cancels a parked run of an older slot, whose operations
+        the new one may plan again. ``approved`` releases a parked run exactly as it was shown.
+        """
+        ...
+
+    def circumstances(
+        self, policy: Policy, target: str, trigger: Trigger, *, approved: bool
+    ) -> Circumstances:
+        """What a new run of *policy* would have to be judged by. Writes nothing."""
+        ...
+
+    def resume(self, run: int, now: datetime, lease: timedelta) -> Answer | None:
+        """Take over planning *run* if nobody holds it and its scan has not ended."""
+        ...
+
+    def unfinished(self, now: datetime) -> Sequence[Run]:
+        """Runs whose scan has not ended and that no living planner holds."""
+        ...
+
+    def known(self, operation_ids: Sequence[bytes]) -> Mapping[bytes, Known]:
+        """What the ledger holds of each; unknown ones are left out."""
+        ...
+
+    def write_page(
+        self, claim: Claim, page: PlannedPage, keep_last: int, now: datetime, lease: timedelta
+    ) -> Run:
+        """Write one page and renew the lease. Raises PlanTakenOver and writes nothing."""
+        ...
+
+    def conclude(
+        self,
+        claim: Claim,
+        keep_generations: int,
+        decide: Callable[[Run], str | None],
+        now: datetime,
+    ) -> Run:
+        """End the scan: open the run, or park it for the reason *decide* gives.
+
+        First decides what only the whole listing could: kept generations, the last N and what
+        reappeared. What turns out protected leaves the waiting operations and is counted so.
+        *decide* sees the run with all it selects, and has to be quick: the ledger is locked.
+        """
+        ...
+
+    def abandon(self, claim: Claim, now: datetime) -> Run:
+        """Give the claim back at once; the stored cursors wait for the next planner."""
+        ...
+
+    def approve(self, run_id: str, by: str, now: datetime) -> Run:
+        """Release a parked run exactly as it was shown. Raises LedgerError for any other."""
+        ...
+
+    def cancel(self, run_id: str, reason: str, by: str, now: datetime) -> Run:
+        """End a run: what nobody has in hand is cancelled. Raises LedgerError once drained."""
+        ...
+
+
+class Operation(NamedTuple):
+    """A claimed operation: its target as it was seen, and what it has spent.
+
+    ``deliveries`` counts those without a result, this one included. ``failed`` says that an
+    earlier attempt failed, so that the target has to be looked at again.
+    """
+
+    row: int
+    operation_id: bytes
+    policy: int
+    run: int
+    key: str
+    etag: str
+    last_modified: datetime
+    size: int
+    seen_at: datetime
+    deliveries: int
+    budget: Budget
+    failed: bool
+    token: int
+
+
+class Completed(NamedTuple):
+    """The operation has ended."""
+
+    operation: Operation
+    outcome: Outcome
+
+
+class Retried(NamedTuple):
+    """The operation is due again later."""
+
+    operation: Operation
+    decision: TryAgain
+
+
+class Died(NamedTuple):
+    """The operation waits for a person."""
+
+    operation: Operation
+    decision: GiveUp
+
+
+Settlement = Completed | Retried | Died
+
+
+class Breaker(NamedTuple):
+    """A connection nobody uses until a probe succeeds."""
+
+    connection: str
+    reason: str
+    opened_at: datetime
+    next_probe_at: datetime
+
+
+class Pause(NamedTuple):
+    """A policy (every policy, if None) that nobody works on."""
+
+    policy: str | None
+    reason: str
+    until: datetime | None
+    by: str
+    at: datetime
+
+
+class Span(NamedTuple):
+    """Released operations of one run that can be published together."""
+
+    policy: int
+    run: int
+    first: int
+    last: int
+
+
+class WorkLedger(Protocol):
+    """What working reads and writes."""
+
+    def versions(self) -> Sequence[PolicyVersion]:
+        """Every policy version the ledger has operations or plans of."""
+        ...
+
+    def record(self, settlements: Sequence[Settlement], by: str, now: datetime) -> list[Operation]:
+        """Write results; each is accepted only under its claim's token. Returns those refused.
+
+        A refused result is harmless: its operation was delivered again and belongs to that
+        delivery. Drains runs that have nothing left.
+        """
+        ...
+
+    def waiting(self, policy: int, limit: int) -> Span | None:
+        """The next released but unpublished operations of a policy version, oldest run first."""
+        ...
+
+    def out(self, policies: Collection[int], now: datetime, lease: timedelta) -> int:
+        """How many operations of *policies* are published and neither settled nor delayed."""
+        ...
+
+    def bury_crashed(self, policies: Collection[int], limit: int, now: datetime) -> int:
+        """Make due operations dead that were delivered *limit* times without any result."""
+        ...
+
+    def kept_generations(self, run: int) -> Mapping[str, str]:
+        """The generations the run's plan kept, each with the prefix that leads to its objects."""
+        ...
+
+    def pauses(self, now: datetime) -> Sequence[Pause]:
+        """Pauses in force."""
+        ...
+
+    def pause(
+        self, policy: str | None, reason: str, until: datetime | None, by: str, now: datetime
+    ) -> None:
+        """Stop work on *policy* (on everything, if None). Repeating it replaces the reason."""
+        ...
+
+    def resume_work(self, policy: str | None, by: str, now: datetime) -> bool:
+        """Lift a pause. Returns whether there was one."""
+        ...
+
+    def breakers(self) -> Sequence[Breaker]:
+        """Open breakers."""
+        ...
+
+    def trip(self, connection: str, reason: str, now: datetime) -> None:
+        """Open the breaker of *connection*; if it is open, note the newer reason."""
+        ...
+
+    def claim_probe(self, connection: str, now: datetime) -> bool:
+        """Whether this caller may send the probe that is due now; the next is due later by twice
+        the time, at most ten minutes."""
+        ...
+
+    def reset(self, connection: str) -> None:
+        """Close the breaker of *connection*."""
+        ...
+
+
+class Leftover(NamedTuple):
+    """What is not completed of one policy version, by why.
+
+    ``parked`` waits in runs that wait for a person; ``waiting`` in released ones. ``due`` can be
+    claimed now; ``leased`` is in some worker's hands; ``delayed`` has a date, the earliest being
+    ``next_due``.
+    """
+
+    policy: int
+    parked: int
+    waiting: int
+    due: int
+    leased: int
+    delayed: int
+    dead: int
+    next_due: datetime | None
+
+
+class DeadLetter(NamedTuple):
+    """An operation out of its budget, with everything needed to diagnose it."""
+
+    row: int
+    operation_id: bytes
+    policy: str
+    policy_version: str
+    owner: str
+    superseded: bool
+    run_id: str
+    slot: datetime
+    bucket: str
+    action: str
+    key: str
+    etag: str
+    last_modified: datetime
+    size: int
+    failure_class: FailureClass
+    error: str
+    attempts: int
+    first_failed_at: datetime
+    last_failed_at: datetime
+    redriven: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeadFilter:
+    """Which dead letters are meant; every condition given has to hold."""
+
+    policy: str | None = None
+    failure_class: FailureClass | None = None
+    operation_id: bytes | None = None
+    superseded: bool = False
+
+
+class DeadLetters(Protocol):
+    """What a person does with what failed."""
+
+    def dead(self, which: DeadFilter, limit: int | None = None) -> Sequence[DeadLetter]:
+        """The dead letters *which* selects, oldest failure first."""
+        ...
+
+    def redrive(self, rows: Sequence[int], due: Sequence[datetime], by: str, now: datetime) -> int:
+        """Send each of *rows* again, with a fresh budget, at its moment. Returns how many."""
+        ...
+
+    def discard(self, rows: Sequence[int], reason: str, by: str, now: datetime) -> int:
+        """Close each of *rows*. Returns how many."""
+        ...
+
+    def correct(self, row: int, operation_id: bytes, item: Listed, by: str, now: datetime) -> None:
+        """Close *row* as corrected and put a linked operation for *item* in its place.
+
+        Raises LedgerError if *row* is not dead or the ledger knows that operation already.
+        """
+        ...
+
+
+class AttemptRecord(NamedTuple):
+    """One failed attempt."""
+
+    at: datetime
+    failure: Failure
+    by: str

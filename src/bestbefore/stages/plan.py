@@ -1,0 +1,157 @@
+"""Plan one slot: find what is past its time and write it into the ledger.
+
+Planning writes, dispatch publishes. A planner holds no deleter, so no plan and no dry run can
+delete anything.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from bestbefore.domain.identity import instant
+from bestbefore.domain.policy import Policy
+from bestbefore.domain.run import (
+    Circumstances,
+    Run,
+    Trigger,
+    park_reason,
+    too_many_reappeared,
+)
+from bestbefore.ports.clock import Clock
+from bestbefore.ports.ledger import Answer, PlanLedger
+from bestbefore.ports.objects import ObjectLister
+from bestbefore.stages.scan import LEASE, Scan, Stopped
+
+MOST_CLOCK_SKEW = timedelta(minutes=5)
+
+
+class PlanRefused(Exception):
+    """This cannot be planned. The message names the policy, what was found and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a trigger led to.
+
+    ``repeated`` means that the slot had its run already; ``approved`` that this call released it.
+    """
+
+    run: Run
+    repeated: bool
+    approved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Plans for the policies of one store."""
+
+    ledger: PlanLedger
+    lister: ObjectLister
+    clock: Clock
+    spread: Callable[[], float]
+    by: str
+    on_page: Callable[[Run], None] = lambda _: None
+    stopping: Callable[[], bool] = lambda: False
+
+    def plan(
+        self, policy: Policy, slot: datetime, trigger: Trigger, *, approved: bool = False
+    ) -> Planned:
+        """Answer *slot* with its one run, planning what of it is not planned yet.
+
+        Raises PlanRefused, StoreError, LedgerError. Where it is interrupted the stored cursors
+        let the next planner go on.
+        """
+        target = self.target(policy)
+        before = self.ledger.answer(
+            policy,
+            slot,
+            target,
+            trigger,
+            approved=approved,
+            by=self.by,
+            now=self.clock.now(),
+            lease=LEASE,
+        )
+        if before.claim is None:
+            return Planned(before.run, repeated=True, approved=before.approved_now)
+        return Planned(self._scan(policy, before), repeated=False)
+
+    def go_on(self, policy: Policy, run: Run) -> Run | None:
+        """Take over a plan that nobody works on; None if somebody does after all."""
+        before = self.ledger.resume(run.row, self.clock.now(), LEASE)
+        return self._scan(policy, before) if before else None
+
+    def preview(self, policy: Policy, slot: datetime, scratch: PlanLedger, trigger: Trigger,
+                *, approved: bool = False) -> Run:  # fmt: skip
+        """Draw the plan of *slot* into *scratch*, compared with this ledger, which is only read."""
+        target = self.target(policy)
+        seen = self.ledger.circumstances(policy, target, trigger, approved=approved)
+        before = scratch.answer(
+            policy,
+            slot,
+            target,
+            trigger,
+            approved=approved,
+            by=self.by,
+            now=self.clock.now(),
+            lease=LEASE,
+        )
+        return replace(self, ledger=scratch)._scan(
+            policy, replace(before, seen=seen), known=self.ledger
+        )
+
+    def target(self, policy: Policy) -> str:
+        """Where *policy* looks, once that is known to be fit for planning."""
+        source = policy.source
+        facts = self.lister.describe(source.bucket)
+        if facts.versioning is not None:
+            raise PlanRefused(
+                f"policies.{policy.name}.objects.bucket: versioning of {source.bucket} is "
+                f"{facts.versioning}, where a plain delete only hides objects and frees nothing; "
+                "versioned buckets are not available yet"
+            )
+        if facts.server_time is not None:
+            skew = self.clock.now() - facts.server_time
+            if abs(skew) > MOST_CLOCK_SKEW:
+                raise PlanRefused(
+                    f"policies.{policy.name}: this clock says {instant(self.clock.now())}, "
+                    f"{facts.endpoint} says {instant(facts.server_time)}; they may differ by "
+                    f"{MOST_CLOCK_SKEW.seconds // 60} minutes; set the clock right"
+                )
+        return f"{facts.endpoint}/{source.bucket}/{source.prefix}"
+
+    def _scan(self, policy: Policy, before: Answer, known: PlanLedger | None = None) -> Run:
+        claim = before.claim
+        if claim is None:
+            return before.run
+        scan = Scan(
+            policy,
+            self.lister,
+            self.ledger,
+            (known or self.ledger).known,
+            self.clock,
+            self.spread,
+            self.on_page,
+            self.stopping,
+        )
+        try:
+            scan.run(claim, before.run, before.cursors)
+            return self.ledger.conclude(
+                claim,
+                policy.source.keep_generations,
+                lambda run: _verdict(run, policy, before.seen),
+                self.clock.now(),
+            )
+        except BaseException as error:
+            # Also on Ctrl-C: without it the next planner would wait for the lease to run out.
+            run = self.ledger.abandon(claim, self.clock.now())
+            if isinstance(error, Stopped):
+                return run
+            raise
+
+
+def _verdict(run: Run, policy: Policy, seen: Circumstances) -> str | None:
+    eligible = run.planned + run.already_pending + run.already_completed + run.already_dead
+    return too_many_reappeared(run.reappeared, eligible, seen) or park_reason(
+        run, policy.reach, seen
+    )

@@ -1,0 +1,184 @@
+"""Read a policy's part of a bucket and write what is eligible into a ledger, page by page.
+
+Used by planning, by dry runs and by verification, which differ in the ledger they write to. It
+looks and never deletes: it holds no deleter.
+"""
+
+import heapq
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from bestbefore.domain.failure import FailureClass, backoff
+from bestbefore.domain.identity import ObjectIds
+from bestbefore.domain.known import Known, disposition
+from bestbefore.domain.policy import Policy
+from bestbefore.domain.run import Run
+from bestbefore.domain.selection import PROTECTIVE, Listed, Selector, Verdict
+from bestbefore.ports.clock import Clock
+from bestbefore.ports.ledger import (
+    Claim,
+    Entry,
+    GenerationSeen,
+    Kept,
+    PlanLedger,
+    PlannedPage,
+)
+from bestbefore.ports.objects import KeyRange, ObjectLister, Page, StoreError
+
+T = TypeVar("T")
+
+PARTS = 8
+LEASE = timedelta(seconds=60)
+_TRIES = 5
+_WORTH_ANOTHER_TRY = (FailureClass.THROTTLED, FailureClass.TRANSIENT)
+
+
+class Stopped(Exception):
+    """The scan was asked to stop; its cursors are stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """One policy's scan: where to look, what to write to, and who is told."""
+
+    policy: Policy
+    lister: ObjectLister
+    ledger: PlanLedger
+    known: Callable[[Sequence[bytes]], Mapping[bytes, Known]]
+    clock: Clock
+    spread: Callable[[], float]
+    on_page: Callable[[Run], None]
+    stopping: Callable[[], bool]
+
+    def run(self, claim: Claim, run: Run, cursors: Sequence[KeyRange] | None) -> None:
+        """Scan what is left of *run*'s ranges. Raises StoreError, PlanTakenOver and Stopped."""
+        source = self.policy.source
+        if cursors is None:
+            cursors = self._patiently(
+                lambda: self.lister.ranges(source.bucket, source.prefix, PARTS)
+            )
+        drawing = _Drawing(self.policy, run.cutoff, self.clock.now())
+        for asked_at, page, left in self._pages(cursors):
+            drawn = drawing.draw(page, asked_at, left, self.known)
+            now = self.clock.now()
+            self.on_page(self.ledger.write_page(claim, drawn, source.keep_last, now, LEASE))
+            if self.stopping():
+                raise Stopped
+            self.clock.sleep(self.ledger.rest)
+
+    def _pages(self, ranges: Sequence[KeyRange]) -> Iterator[tuple[datetime, Page, list[KeyRange]]]:
+        """Pages of all *ranges*, several in flight, each with what is left once it is written.
+
+        The next page of a range is asked for while this one is being written.
+        """
+        left: dict[int, KeyRange] = dict(enumerate(ranges))
+        with ThreadPoolExecutor(max(1, len(ranges)), "list") as pool:
+            asked: dict[Future[tuple[datetime, Page]], int] = {
+                pool.submit(self._page, keys): part for part, keys in left.items()
+            }
+            try:
+                while asked:
+                    done, _ = wait(asked, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        part = asked.pop(future)
+                        asked_at, page = future.result()
+                        if page.rest is None:
+                            del left[part]
+                        else:
+                            left[part] = page.rest
+                            asked[pool.submit(self._page, page.rest)] = part
+                        yield asked_at, page, list(left.values())
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+
+    def _page(self, keys: KeyRange) -> tuple[datetime, Page]:
+        source = self.policy.source
+        asked_at = self.clock.now()
+        return asked_at, self._patiently(
+            lambda: self.lister.page(source.bucket, source.prefix, keys)
+        )
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """Ask up to five times while the store is merely busy or out of reach."""
+        for attempt in range(1, _TRIES):
+            try:
+                return ask()
+            except StoreError as error:
+                failure = error.failure
+                if failure.failure_class not in _WORTH_ANOTHER_TRY or self.stopping():
+                    raise
+                wished = failure.retry_after.total_seconds() if failure.retry_after else 0.0
+                self.clock.sleep(max(wished, backoff(attempt, spread=self.spread, cap=30.0)))
+        return ask()
+
+
+class _Drawing:
+    """Turns listing pages into pages of a plan."""
+
+    def __init__(self, policy: Policy, cutoff: datetime, now: datetime) -> None:
+        self._source = policy.source
+        self._selector = Selector.of(policy.source, cutoff, now)
+        self._ids = ObjectIds(policy.name, policy.version, policy.source.bucket)
+
+    def draw(
+        self,
+        page: Page,
+        asked_at: datetime,
+        left: Sequence[KeyRange],
+        known: Callable[[Sequence[bytes]], Mapping[bytes, Known]],
+    ) -> PlannedPage:
+        judge, ids = self._selector.judge, self._ids
+        drawn = PlannedPage(asked_at, left, scanned=len(page.items))
+        eligible: dict[bytes, Listed] = {}
+        for item in page.items:
+            verdict = judge(item)
+            if verdict is Verdict.OUTSIDE:
+                continue
+            drawn.in_scope += 1
+            operation_id = None
+            if verdict is Verdict.ELIGIBLE:
+                operation_id = ids.of(item.key, item.etag, item.last_modified)
+                eligible[operation_id] = item
+            elif verdict is Verdict.REFUSED:
+                drawn.refused += 1
+            elif verdict in PROTECTIVE:
+                drawn.protected[verdict] = drawn.protected.get(verdict, 0) + 1
+            if self._source.keeps_some:
+                self._note_what_is_kept(drawn, item, operation_id)
+        for group, kept in drawn.newest.items():
+            drawn.newest[group] = heapq.nlargest(
+                self._source.keep_last, kept, key=lambda k: (k.last_modified, k.key)
+            )
+        found = known(list(eligible))
+        drawn.entries = [
+            Entry(
+                operation_id,
+                item,
+                disposition(found.get(operation_id), asked_at),
+                self._selector.generation(item.key),
+            )
+            for operation_id, item in eligible.items()
+        ]
+        return drawn
+
+    def _note_what_is_kept(
+        self, drawn: PlannedPage, item: Listed, operation_id: bytes | None
+    ) -> None:
+        """Whatever its age, an object can make its generation, or itself, one of the newest."""
+        selector = self._selector
+        generation = selector.generation(item.key)
+        if generation is not None:
+            seen = drawn.generations.get(generation)
+            if seen is None:
+                prefix = selector.generation_prefix(item.key)
+                drawn.generations[generation] = GenerationSeen(item.last_modified, prefix)
+            else:
+                seen.youngest = max(seen.youngest, item.last_modified)
+        if self._source.keep_last and selector.counts_for_keep_last(item):
+            group = selector.keep_last_group(item.key)
+            if group is not None:
+                kept = Kept(item.last_modified, item.key, operation_id)
+                drawn.newest.setdefault(group, []).append(kept)
