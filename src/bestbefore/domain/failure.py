@@ -12,7 +12,8 @@ from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
 LONGEST_WAIT = timedelta(minutes=15)
-_BASE_SECONDS = 1.0
+
+_BASE = timedelta(seconds=1)
 
 
 class FailureClass(StrEnum):
@@ -96,6 +97,16 @@ class Budget:
         spent[failure_class] = spent.get(failure_class, 0) + 1
         return replace(self, spent=spent)
 
+    def tries(self, failure_class: FailureClass, now: datetime) -> int:
+        """How often to double the wait after a failure of *failure_class*, already charged.
+
+        Classes that spend time instead of attempts double with the time they have waited.
+        """
+        if failure_class in PATIENCE:
+            waited = now - self.waiting_since[failure_class]
+            return max(1, int(waited.total_seconds()).bit_length())
+        return self.spent[failure_class]
+
     def exhausted(self, failure_class: FailureClass, attempts: Attempts, now: datetime) -> bool:
         """Whether a failure of *failure_class*, already charged, was the last one allowed."""
         if patience := PATIENCE.get(failure_class):
@@ -134,12 +145,16 @@ def decide(
     charged = budget.charge(failure.failure_class, now)
     if charged.exhausted(failure.failure_class, attempts, now):
         return GiveUp(failure, charged)
-    tries = charged.spent.get(failure.failure_class, 1)
-    wait = timedelta(seconds=backoff(tries, spread=spread))
-    if failure.retry_after is not None:
+    tries = charged.tries(failure.failure_class, now)
+    if failure.retry_after:
         # What the server asks for is a floor; the spread on top keeps a thousand commands that
         # were told the same second from coming back in it together.
-        wait = failure.retry_after * (1 + 0.1 * spread()) if failure.retry_after else timedelta(0)
+        wait = failure.retry_after + spread() * max(failure.retry_after / 10, _BASE)
+    elif failure.retry_after is not None and tries == 1:
+        # "At once" is believed at first; a server that keeps saying so would be asked in a loop.
+        wait = timedelta(0)
+    else:
+        wait = timedelta(seconds=backoff(tries, spread=spread))
     return TryAgain(failure, charged, now + wait)
 
 
@@ -147,7 +162,7 @@ def backoff(
     attempt: int,
     *,
     spread: Callable[[], float],
-    base: float = _BASE_SECONDS,
+    base: float = _BASE.total_seconds(),
     cap: float = LONGEST_WAIT.total_seconds(),
 ) -> float:
     """Seconds to wait after *attempt* (from 1): exponential with full jitter.

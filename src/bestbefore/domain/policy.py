@@ -95,8 +95,13 @@ class Policy:
         }
 
     def fingerprint(self) -> str:
-        """Hex SHA-256 over `decides`."""
-        return sha256(json.dumps(self.decides(), sort_keys=True).encode()).hexdigest()
+        """Hex SHA-256 over `decides`.
+
+        Without what is not set, so that a key that a later release adds (None by default) does
+        not change the fingerprint of every policy there is.
+        """
+        said = {key: value for key, value in self.decides().items() if value is not None}
+        return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 def what_changed(before: dict[str, object], after: dict[str, object]) -> list[str]:

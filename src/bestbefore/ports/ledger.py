@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
-from bestbefore.domain.failure import Budget, Failure, FailureClass, GiveUp, TryAgain
+from bestbefore.domain.failure import Budget, FailureClass, GiveUp, TryAgain
 from bestbefore.domain.known import Disposition, Known
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.policy import Policy
@@ -264,11 +264,34 @@ class Span(NamedTuple):
     last: int
 
 
+class Leftover(NamedTuple):
+    """What is not completed of one policy version, by why.
+
+    ``parked`` waits in runs that wait for a person; ``waiting`` in released ones. ``due`` can be
+    claimed now; ``leased`` is in some worker's hands; ``delayed`` has a date, the earliest being
+    ``next_due``. ``planning`` says that a scan has not ended, whoever works on it.
+    """
+
+    policy: int
+    parked: int
+    waiting: int
+    due: int
+    leased: int
+    delayed: int
+    dead: int
+    next_due: datetime | None
+    planning: bool
+
+
 class WorkLedger(Protocol):
     """What working reads and writes."""
 
     def versions(self) -> Sequence[PolicyVersion]:
-        """Every policy version the ledger has operations or plans of."""
+        """Every policy version that has an operation waiting or pending."""
+        ...
+
+    def suspects(self, policies: Collection[int], now: datetime) -> bool:
+        """Whether anything due was delivered before without any result."""
         ...
 
     def record(self, settlements: Sequence[Settlement], by: str, now: datetime) -> list[Operation]:
@@ -289,6 +312,10 @@ class WorkLedger(Protocol):
 
     def bury_crashed(self, policies: Collection[int], limit: int, now: datetime) -> int:
         """Make due operations dead that were delivered *limit* times without any result."""
+        ...
+
+    def leftovers(self, now: datetime) -> Sequence[Leftover]:
+        """What is not completed, for each policy version that has some of it."""
         ...
 
     def kept_generations(self, run: int) -> Mapping[str, str]:
@@ -325,24 +352,6 @@ class WorkLedger(Protocol):
     def reset(self, connection: str) -> None:
         """Close the breaker of *connection*."""
         ...
-
-
-class Leftover(NamedTuple):
-    """What is not completed of one policy version, by why.
-
-    ``parked`` waits in runs that wait for a person; ``waiting`` in released ones. ``due`` can be
-    claimed now; ``leased`` is in some worker's hands; ``delayed`` has a date, the earliest being
-    ``next_due``.
-    """
-
-    policy: int
-    parked: int
-    waiting: int
-    due: int
-    leased: int
-    delayed: int
-    dead: int
-    next_due: datetime | None
 
 
 class DeadLetter(NamedTuple):
@@ -401,11 +410,3 @@ class DeadLetters(Protocol):
         Raises LedgerError if *row* is not dead or the ledger knows that operation already.
         """
         ...
-
-
-class AttemptRecord(NamedTuple):
-    """One failed attempt."""
-
-    at: datetime
-    failure: Failure
-    by: str

@@ -20,10 +20,12 @@ from bestbefore.ports.ledger import LedgerError
 _SELECT = sa.select(runs, policies.c.name, policies.c.version).join(policies)
 
 
-def load(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> list[Run]:
-    """The runs that satisfy *where*, newest slot first."""
+def load(
+    connection: sa.Connection, *where: sa.ColumnElement[bool], limit: int | None = None
+) -> list[Run]:
+    """The runs that satisfy *where*, newest slot first, at most *limit* of them."""
     found = connection.execute(
-        _SELECT.where(*where).order_by(runs.c.slot.desc(), runs.c.id.desc())
+        _SELECT.where(*where).order_by(runs.c.slot.desc(), runs.c.id.desc()).limit(limit)
     ).fetchall()
     protected = _protected(connection, [row.id for row in found])
     return [_run(row, protected.get(row.id, {})) for row in found]

@@ -24,6 +24,7 @@ from bestbefore.ports.ledger import (
     Breaker,
     Completed,
     Died,
+    Leftover,
     Operation,
     Pause,
     PolicyVersion,
@@ -52,9 +53,32 @@ class SqlWorkLedger:
                     policies.c.version,
                     policies.c.connection,
                     policies.c.current,
-                ).order_by(policies.c.id)
+                )
+                .where(
+                    sa.exists().where(
+                        runs.c.policy_id == policies.c.id,
+                        sa.or_(runs.c.waiting > 0, runs.c.pending > 0),
+                    )
+                )
+                .order_by(policies.c.id)
             )
             return [PolicyVersion(*row) for row in found]
+
+    def suspects(self, policies_: Collection[int], now: datetime) -> bool:
+        with self._db.read() as connection:
+            return (
+                connection.execute(
+                    sa.select(operations.c.id)
+                    .where(
+                        operations.c.state == sa.literal_column("'pending'"),
+                        operations.c.policy_id.in_(policies_),
+                        operations.c.due_at <= micros(now),
+                        operations.c.deliveries > 0,
+                    )
+                    .limit(1)
+                ).first()
+                is not None
+            )
 
     def waiting(self, policy: int, limit: int) -> Span | None:
         with self._db.read() as connection:
@@ -159,6 +183,31 @@ class SqlWorkLedger:
                 run_rows.drain_if_done(connection, run)
             return len(found)
 
+    def leftovers(self, now: datetime) -> Sequence[Leftover]:
+        with self._db.read() as connection:
+            by_state = connection.execute(
+                sa.select(
+                    runs.c.policy_id,
+                    sa.func.sum(_if(runs.c.state == RunState.OPEN, runs.c.waiting)),
+                    sa.func.sum(_if(runs.c.state == RunState.PARKED, runs.c.waiting)),
+                    sa.func.sum(runs.c.dead),
+                    sa.func.sum(_if(_is_planned_on(), 1)),
+                )
+                .group_by(runs.c.policy_id)
+                .order_by(runs.c.policy_id)
+            ).fetchall()
+            found = []
+            for policy, waiting, parked, dead, planning in by_state:
+                due, leased, delayed, next_due = connection.execute(
+                    _PENDING, {"policy": policy, "now": micros(now)}
+                ).one()
+                if any((waiting, parked, dead, planning, due, leased, delayed)):
+                    found.append(
+                        Leftover(policy, parked, waiting, due or 0, leased or 0, delayed or 0,
+                                 dead, maybe_moment(next_due), planning > 0)
+                    )  # fmt: skip
+            return found
+
     def kept_generations(self, run: int) -> Mapping[str, str]:
         with self._db.read() as connection:
             found = connection.execute(
@@ -251,6 +300,29 @@ class SqlWorkLedger:
     def reset(self, connection: str) -> None:
         with self._db.write() as transaction:
             transaction.execute(sa.delete(breakers).where(breakers.c.connection == connection))
+
+
+def _if(condition: sa.ColumnElement[bool], value: object) -> sa.ColumnElement[int]:
+    """*value* where *condition* holds, else 0."""
+    return sa.case((condition, value), else_=0)
+
+
+def _is_planned_on() -> sa.ColumnElement[bool]:
+    return sa.and_(runs.c.complete.is_(False), runs.c.state.in_((RunState.PLANNING, RunState.OPEN)))
+
+
+_DUE = operations.c.due_at <= sa.bindparam("now")
+_LEASED = sa.and_(operations.c.due_at > sa.bindparam("now"), operations.c.token.is_not(None))
+_DELAYED = sa.and_(operations.c.due_at > sa.bindparam("now"), operations.c.token.is_(None))
+_PENDING = sa.select(
+    sa.func.sum(_if(_DUE, 1)),
+    sa.func.sum(_if(_LEASED, 1)),
+    sa.func.sum(_if(_DELAYED, 1)),
+    sa.func.min(operations.c.due_at),
+).where(
+    operations.c.state == sa.literal_column("'pending'"),
+    operations.c.policy_id == sa.bindparam("policy"),
+)
 
 
 class _Changes:

@@ -1,0 +1,248 @@
+"""The reading side of the ledger."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from bestbefore.adapters.state import runs as run_rows
+from bestbefore.adapters.state.database import Database, maybe_moment, micros, moment
+from bestbefore.adapters.state.schema import (
+    events,
+    failures,
+    operations,
+    policies,
+    runs,
+    tallies,
+    verifications,
+)
+from bestbefore.domain.failure import FailureClass
+from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.run import Run
+from bestbefore.domain.states import State
+from bestbefore.ports.records import (
+    Attempt,
+    Event,
+    OperationFilter,
+    OperationRecord,
+    PolicyRecord,
+    Tally,
+    Throttled,
+    Verification,
+)
+
+_PAGE = 1000
+
+_corrected = operations.alias("corrected")
+_OPERATIONS = (
+    sa.select(
+        operations,
+        policies.c.name,
+        policies.c.version,
+        policies.c.owner,
+        policies.c.bucket,
+        policies.c.action,
+        runs.c.run_id.label("public_run_id"),
+        runs.c.slot,
+        runs.c.cutoff,
+        _corrected.c.operation_id.label("corrected_id"),
+    )
+    .join(policies, operations.c.policy_id == policies.c.id)
+    .join(runs, operations.c.run_id == runs.c.id)
+    .outerjoin(_corrected, operations.c.corrects == _corrected.c.id)
+    .order_by(operations.c.id)
+)
+
+
+class SqlRecords:
+    """`bestbefore.ports.records.Records` on a SQL database."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def runs(self, policy: str | None = None, limit: int | None = None) -> Sequence[Run]:
+        where = [] if policy is None else [policies.c.name == policy]
+        with self._db.read() as connection:
+            return run_rows.load(connection, *where, limit=limit)
+
+    def run(self, run_id: str) -> Run:
+        with self._db.read() as connection:
+            return run_rows.named(connection, run_id)
+
+    def newest_released(self, policy: str) -> Run | None:
+        with self._db.read() as connection:
+            found = run_rows.load(
+                connection, policies.c.name == policy, runs.c.released_at.is_not(None), limit=1
+            )
+        return found[0] if found else None
+
+    def tallies(self, run: Run, kind: str) -> Mapping[str, Tally]:
+        with self._db.read() as connection:
+            found = connection.execute(
+                sa.select(tallies.c.name, tallies.c.n, tallies.c.bytes)
+                .where(tallies.c.run_id == run.row, tallies.c.kind == kind, tallies.c.n != 0)
+                .order_by(tallies.c.name)
+            )
+            return {row.name: Tally(row.n, row.bytes) for row in found}
+
+    def policies(self, overdue_before: datetime) -> Sequence[PolicyRecord]:
+        with self._db.read() as connection:
+            current = connection.execute(
+                sa.select(policies).where(policies.c.current.is_(True)).order_by(policies.c.name)
+            ).fetchall()
+            return [_policy_record(connection, row, micros(overdue_before)) for row in current]
+
+    def throttled(self, now: datetime) -> Sequence[Throttled]:
+        with self._db.read() as connection:
+            found = connection.execute(
+                sa.select(policies.c.connection, sa.func.count(), sa.func.min(operations.c.due_at))
+                .join(policies, operations.c.policy_id == policies.c.id)
+                .where(
+                    operations.c.state == sa.literal_column("'pending'"),
+                    operations.c.failure_class == FailureClass.THROTTLED,
+                    operations.c.due_at > micros(now),
+                )
+                .group_by(policies.c.connection)
+            )
+            return [Throttled(name, n, moment(due)) for name, n, due in found]
+
+    def operations(
+        self, which: OperationFilter, limit: int | None = None
+    ) -> Iterator[OperationRecord]:
+        after, left = 0, limit
+        while left is None or left > 0:
+            size = _PAGE if left is None else min(_PAGE, left)
+            with self._db.read() as connection:
+                page = connection.execute(
+                    _OPERATIONS.where(operations.c.id > after, *_conditions(which)).limit(size)
+                ).fetchall()
+            yield from map(_operation_record, page)
+            if len(page) < size:
+                return
+            after = page[-1].id
+            left = None if left is None else left - len(page)
+
+    def attempts(self, operation: int) -> Sequence[Attempt]:
+        with self._db.read() as connection:
+            found = connection.execute(
+                sa.select(failures).where(failures.c.operation == operation).order_by(failures.c.id)
+            )
+            return [
+                Attempt(moment(row.at), FailureClass(row.failure_class), row.error, row.by)
+                for row in found
+            ]
+
+    def events(self, limit: int) -> Sequence[Event]:
+        with self._db.read() as connection:
+            found = connection.execute(sa.select(events).order_by(events.c.id.desc()).limit(limit))
+            return [
+                Event(moment(row.at), row.by, row.action, row.policy, row.run_id, row.detail)
+                for row in found
+            ]
+
+    def verification(self, policy: str) -> Verification | None:
+        with self._db.read() as connection:
+            row = connection.execute(
+                sa.select(verifications).where(verifications.c.policy == policy)
+            ).one_or_none()
+        if row is None:
+            return None
+        return Verification(moment(row.at), row.overdue, maybe_moment(row.oldest_overdue), row.held)
+
+    def save_verification(self, policy: str, found: Verification) -> None:
+        oldest = found.oldest_overdue
+        values = {
+            "at": micros(found.at),
+            "overdue": found.overdue,
+            "oldest_overdue": micros(oldest) if oldest else None,
+            "held": found.held,
+        }
+        with self._db.write() as connection:
+            connection.execute(
+                self._db.insert(verifications)
+                .values(policy=policy, **values)
+                .on_conflict_do_update(index_elements=["policy"], set_=values)
+            )
+
+    def oldest(self, run: Run) -> datetime | None:
+        with self._db.read() as connection:
+            return maybe_moment(
+                connection.execute(
+                    sa.select(sa.func.min(operations.c.last_modified)).where(
+                        operations.c.run_id == run.row
+                    )
+                ).scalar()
+            )
+
+
+def _policy_record(connection: sa.Connection, policy: Any, overdue_before: int) -> PolicyRecord:
+    # Everything of that name: older versions' operations are still there until they are dropped.
+    mine = sa.select(runs).join(policies).where(policies.c.name == policy.name).subquery()
+    left = mine.c.waiting + mine.c.pending + mine.c.dead
+    is_overdue = sa.and_(mine.c.slot < overdue_before, left > 0)
+    backlog, dead, overdue, oldest = connection.execute(
+        sa.select(
+            sa.func.coalesce(sa.func.sum(mine.c.waiting + mine.c.pending), 0),
+            sa.func.coalesce(sa.func.sum(mine.c.dead), 0),
+            sa.func.coalesce(sa.func.sum(sa.case((is_overdue, left), else_=0)), 0),
+            sa.func.min(sa.case((is_overdue, mine.c.slot))),
+        )
+    ).one()
+    last = connection.execute(
+        sa.select(mine.c.slot, mine.c.state).order_by(mine.c.slot.desc()).limit(1)
+    ).one_or_none()
+    return PolicyRecord(
+        policy.name,
+        policy.version,
+        policy.owner,
+        moment(last.slot) if last else None,
+        last.state if last else None,
+        backlog,
+        dead,
+        overdue,
+        maybe_moment(oldest),
+    )
+
+
+def _conditions(which: OperationFilter) -> list[sa.ColumnElement[bool]]:
+    conditions: list[sa.ColumnElement[bool]] = []
+    if which.policy is not None:
+        conditions.append(policies.c.name == which.policy)
+    if which.run_id is not None:
+        conditions.append(runs.c.run_id == which.run_id)
+    if which.key is not None:
+        conditions.append(operations.c.key == which.key)
+    if which.operation_id is not None:
+        conditions.append(operations.c.operation_id == which.operation_id)
+    return conditions
+
+
+def _operation_record(row: Any) -> OperationRecord:
+    return OperationRecord(
+        row=row.id,
+        operation_id=row.operation_id,
+        policy=row.name,
+        policy_version=row.version,
+        owner=row.owner,
+        run_id=row.public_run_id,
+        slot=moment(row.slot),
+        cutoff=moment(row.cutoff),
+        action=row.action,
+        bucket=row.bucket,
+        key=row.key,
+        etag=row.etag,
+        last_modified=moment(row.last_modified),
+        size=row.size,
+        seen_at=moment(row.seen_at),
+        state=State(row.state),
+        outcome=Outcome(row.outcome) if row.outcome else None,
+        completed_at=maybe_moment(row.completed_at),
+        completed_by=row.completed_by,
+        due_at=maybe_moment(row.due_at),
+        failure_class=FailureClass(row.failure_class) if row.failure_class else None,
+        error=row.error,
+        redriven=row.redriven,
+        reappearances=row.reappearances,
+        corrects=row.corrected_id,
+    )

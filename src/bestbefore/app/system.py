@@ -1,0 +1,218 @@
+"""The wiring: the only function that knows vendor names is `_store`."""
+
+import getpass
+import os
+import random
+import socket
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bestbefore.adapters.schedulers.cron import CronCalendar
+from bestbefore.adapters.state.database import Database
+from bestbefore.adapters.state.dead_letters import SqlDeadLetters
+from bestbefore.adapters.state.plans import SqlPlanLedger
+from bestbefore.adapters.state.queue import StateQueue
+from bestbefore.adapters.state.records import SqlRecords
+from bestbefore.adapters.state.work import SqlWorkLedger
+from bestbefore.app.clock import SystemClock
+from bestbefore.app.settings import Settings, StoreSettings, load
+from bestbefore.domain.policy import Policy
+from bestbefore.domain.run import Run
+from bestbefore.ports.calendar import Calendar
+from bestbefore.ports.clock import Clock
+from bestbefore.ports.ledger import LedgerError, PolicyVersion
+from bestbefore.ports.objects import ObjectDeleter, ObjectLister
+from bestbefore.stages.attempt import Attempts
+from bestbefore.stages.dispatch import dispatch
+from bestbefore.stages.plan import Planner
+from bestbefore.stages.work import Handles, Options, Report, Worker
+
+
+class UnknownPolicy(LookupError):
+    """No policy of that name in the configuration. The message lists those there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Both sides of one object store."""
+
+    lister: ObjectLister
+    deleter: ObjectDeleter
+
+
+class System:
+    """One process's view of everything its configuration names."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        stores: Callable[[StoreSettings, Clock], Store],
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.calendar: Calendar = CronCalendar()
+        self.spread: Callable[[], float] = random.SystemRandom().random
+        self.worker_name = f"{socket.gethostname()}:{os.getpid()}"
+        self.person = _person()
+        self._make_store = stores
+        self._stores: dict[str, Store] = {}
+        self._database = Database(settings.state.url)
+        self._database.prepare()
+        self.plans = SqlPlanLedger(self._database)
+        self.work = SqlWorkLedger(self._database)
+        self.queue = StateQueue(self._database)
+        self.dead_letters = SqlDeadLetters(self._database)
+        self.records = SqlRecords(self._database)
+        self.plans.check_policies(settings.policies.values())
+
+    def policy(self, name: str) -> Policy:
+        """The policy called *name*; raises UnknownPolicy."""
+        try:
+            return self.settings.policies[name]
+        except KeyError:
+            known = ", ".join(sorted(self.settings.policies)) or "none"
+            raise UnknownPolicy(
+                f"{self.settings.path}: there is no policy {name}; policies are: {known}"
+            ) from None
+
+    def store(self, name: str) -> Store:
+        """The store called *name*, connected on first use."""
+        if name not in self._stores:
+            self._stores[name] = self._make_store(self.settings.stores[name], self.clock)
+        return self._stores[name]
+
+    def planner(
+        self,
+        policy: Policy,
+        on_page: Callable[[Run], None] = lambda _: None,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> Planner:
+        """A planner for *policy*'s store."""
+        lister = self.store(policy.connection).lister
+        return Planner(self.plans, lister, self.clock, self.spread, self.person, on_page, stopping)
+
+    def worker(
+        self,
+        options: Options,
+        stopping: Callable[[], bool],
+        on_progress: Callable[[Report], None] = lambda _: None,
+        only: Policy | None = None,
+    ) -> Worker:
+        """A worker for every policy of the configuration, or for *only* one."""
+        policies = {only.name: only} if only else self.settings.policies
+        priorities = {name: policy.priority for name, policy in policies.items()}
+
+        def publish(versions: Sequence[PolicyVersion]) -> int:
+            now = self.clock.now()
+            return dispatch(self.work, self.queue, versions, priorities, now, options.lease)
+
+        def plan_on() -> bool:
+            return self._plan_on(policies, stopping)
+
+        return Worker(
+            Handles(
+                ledger=self.work,
+                queue=self.queue,
+                stores=_Attempts(self),
+                policies=policies,
+                clock=self.clock,
+                spread=self.spread,
+                by=self.worker_name,
+                publish=publish,
+                plan_on=plan_on,
+                stopping=stopping,
+                on_progress=on_progress,
+            ),
+            options,
+        )
+
+    @contextmanager
+    def scratch(self) -> Iterator["Scratch"]:
+        """A ledger that is thrown away, on disk so that memory stays flat."""
+        with tempfile.TemporaryDirectory(prefix="bestbefore-") as folder:
+            database = Database(f"sqlite:///{Path(folder) / 'scratch.db'}")
+            try:
+                database.prepare()
+                yield Scratch(SqlPlanLedger(database), SqlRecords(database))
+            finally:
+                database.dispose()
+
+    def close(self) -> None:
+        """Close every connection to the state database."""
+        self._database.dispose()
+
+    def _plan_on(self, policies: Mapping[str, Policy], stopping: Callable[[], bool]) -> bool:
+        """Continue plans whose planner is gone. Returns whether there was one."""
+        went_on = False
+        for run in self.plans.unfinished(self.clock.now()):
+            policy = policies.get(run.policy)
+            if policy is not None and policy.version == run.policy_version:
+                planner = replace(self.planner(policy, stopping=stopping), by=self.worker_name)
+                went_on |= planner.go_on(policy, run) is not None
+        return went_on
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """A ledger for one drawing, and what can be read of it."""
+
+    plans: SqlPlanLedger
+    records: SqlRecords
+
+
+class _Attempts(Mapping[str, Attempts]):
+    """Attempts by store name, connected on first use."""
+
+    def __init__(self, system: System) -> None:
+        self._system = system
+        self._made: dict[str, Attempts] = {}
+
+    def __getitem__(self, name: str) -> Attempts:
+        if name not in self._made:
+            store, system = self._system.store(name), self._system
+            self._made[name] = Attempts(store.lister, store.deleter, system.work, system.clock)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._system.settings.stores)
+
+    def __len__(self) -> int:
+        return len(self._system.settings.stores)
+
+
+def open_system(path: Path, environ: Mapping[str, str]) -> System:
+    """Read the configuration, connect to the state database and upgrade its schema.
+
+    Raises ConfigError and LedgerError. Stores are connected when they are first used.
+    """
+    return System(load(path, environ), SystemClock(), _store)
+
+
+def _store(settings: StoreSettings, clock: Clock) -> Store:
+    # Imported here: the vendor's client is an extra, and takes a while to import.
+    try:
+        from bestbefore.adapters.objects import s3
+    except ImportError as error:
+        raise LedgerError(
+            f'a store of kind "{settings.kind}" needs {error.name}: pip install "bestbefore[s3]"'
+        ) from error
+    there = s3.S3Settings(
+        endpoint_url=settings.endpoint_url,
+        region=settings.region,
+        access_key_id=settings.access_key_id,
+        secret_access_key=settings.secret_access_key,
+    )
+    return Store(s3.S3Lister(there, clock), s3.S3Deleter(there, clock))
+
+
+def _person() -> str:
+    """Who acts, for the record: the login name and the host."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError):
+        name = f"uid {os.getuid()}"
+    return f"{name}@{socket.gethostname()}"

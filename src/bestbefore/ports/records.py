@@ -1,0 +1,168 @@
+"""What people may read of the ledger. Nothing here changes anything but `save_verification`."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+from bestbefore.domain.failure import FailureClass
+from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.run import Run
+from bestbefore.domain.states import State
+
+
+class Tally(NamedTuple):
+    """A number of operations, and the bytes they freed."""
+
+    n: int
+    bytes: int
+
+
+class Attempt(NamedTuple):
+    """One failed attempt."""
+
+    at: datetime
+    failure_class: FailureClass
+    error: str
+    by: str
+
+
+class OperationRecord(NamedTuple):
+    """An operation with everything the ledger knows: what, why, when, who, and how it ended."""
+
+    row: int
+    operation_id: bytes
+    policy: str
+    policy_version: str
+    owner: str
+    run_id: str
+    slot: datetime
+    cutoff: datetime
+    action: str
+    bucket: str
+    key: str
+    etag: str
+    last_modified: datetime
+    size: int
+    seen_at: datetime
+    state: State
+    outcome: Outcome | None
+    completed_at: datetime | None
+    completed_by: str | None
+    due_at: datetime | None
+    failure_class: FailureClass | None
+    error: str | None
+    redriven: int
+    reappearances: int
+    corrects: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class OperationFilter:
+    """Which operations are meant; every condition given has to hold."""
+
+    policy: str | None = None
+    run_id: str | None = None
+    key: str | None = None
+    operation_id: bytes | None = None
+
+
+class PolicyRecord(NamedTuple):
+    """One policy as the ledger has it, by its current version.
+
+    ``backlog`` counts what waits or is pending, ``overdue`` what of it, and of the dead letters,
+    belongs to a slot that was due before the moment asked about; ``oldest_overdue`` is the first
+    such slot.
+    """
+
+    name: str
+    version: str
+    owner: str
+    last_slot: datetime | None
+    last_state: str | None
+    backlog: int
+    dead: int
+    overdue: int
+    oldest_overdue: datetime | None
+
+
+class Throttled(NamedTuple):
+    """Operations of one connection that wait because their store asked to slow down."""
+
+    connection: str
+    n: int
+    next_due: datetime
+
+
+class Verification(NamedTuple):
+    """The last verification of a policy."""
+
+    at: datetime
+    overdue: int
+    oldest_overdue: datetime | None
+    held: int
+
+
+class Event(NamedTuple):
+    """Something a person decided, or a newer run in their place."""
+
+    at: datetime
+    by: str
+    action: str
+    policy: str | None
+    run_id: str | None
+    detail: str
+
+
+class Records(Protocol):
+    """The reading side of the ledger."""
+
+    def runs(self, policy: str | None = None, limit: int | None = None) -> Sequence[Run]:
+        """Runs, newest slot first."""
+        ...
+
+    def run(self, run_id: str) -> Run:
+        """One run. Raises LedgerError if there is none of that name."""
+        ...
+
+    def newest_released(self, policy: str) -> Run | None:
+        """The policy's run with the newest slot among those that were ever released."""
+        ...
+
+    def tallies(self, run: Run, kind: str) -> Mapping[str, Tally]:
+        """A run's counts by name; *kind* is ``outcome``, ``protected`` or ``retried``."""
+        ...
+
+    def policies(self, overdue_before: datetime) -> Sequence[PolicyRecord]:
+        """Every policy the ledger knows."""
+        ...
+
+    def throttled(self, now: datetime) -> Sequence[Throttled]:
+        """What waits for a store that asked to slow down."""
+        ...
+
+    def operations(
+        self, which: OperationFilter, limit: int | None = None
+    ) -> Iterator[OperationRecord]:
+        """Operations in the order they were planned, read in bounded memory."""
+        ...
+
+    def attempts(self, operation: int) -> Sequence[Attempt]:
+        """Failed attempts on an operation, oldest first."""
+        ...
+
+    def events(self, limit: int) -> Sequence[Event]:
+        """What people decided, newest first."""
+        ...
+
+    def verification(self, policy: str) -> Verification | None:
+        """The last verification of a policy."""
+        ...
+
+    def save_verification(self, policy: str, found: Verification) -> None:
+        """Remember the last verification of a policy."""
+        ...
+
+    def oldest(self, run: Run) -> datetime | None:
+        """The earliest ``last_modified`` among the operations of a run."""
+        ...

@@ -1,0 +1,46 @@
+"""Publish what is released, fairly, and never so much that one sick store fills the queue."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from bestbefore.ports.ledger import PolicyVersion, WorkLedger
+from bestbefore.ports.queue import Queue
+
+MOST_OUT = 10_000
+"""Published and unsettled operations per connection, for all processes together."""
+
+_SLICE = 1_000
+
+
+def dispatch(
+    ledger: WorkLedger,
+    queue: Queue,
+    versions: Sequence[PolicyVersion],
+    priorities: Mapping[str, int],
+    now: datetime,
+    lease: timedelta,
+) -> int:
+    """Publish waiting operations of *versions*; returns how many.
+
+    Higher priorities (by policy name, 0 if unknown) come first; within one, connections take
+    turns in slices, so that a long backlog of one does not stand before the others.
+    """
+    room = {
+        connection: MOST_OUT
+        - ledger.out([v.row for v in versions if v.connection == connection], now, lease)
+        for connection in {v.connection for v in versions}
+    }
+    published = 0
+    for priority in sorted({priorities.get(v.name, 0) for v in versions}, reverse=True):
+        turns = [v for v in versions if priorities.get(v.name, 0) == priority]
+        while turns:
+            for version in list(turns):
+                limit = min(_SLICE, room[version.connection])
+                span = ledger.waiting(version.row, limit) if limit > 0 else None
+                if span is None:
+                    turns.remove(version)
+                    continue
+                sent = queue.publish(span, now)
+                room[version.connection] -= sent
+                published += sent
+    return published

@@ -1,0 +1,68 @@
+"""What a worker may touch right now, and what a drain has to leave."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from bestbefore.domain.policy import Policy
+from bestbefore.ports.ledger import Leftover, PolicyVersion, WorkLedger
+
+_BREAKER_PATIENCE = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Policy versions that have something unsettled, by what may be done with it.
+
+    ``workable`` ones are current, in this process's file and neither paused nor behind a breaker;
+    ``superseded`` ones only need closing; ``broken`` ones may be probed. ``blocked`` gives, by
+    row, why a version has to wait longer than a drain does.
+    """
+
+    workable: list[PolicyVersion]
+    superseded: list[PolicyVersion]
+    broken: list[PolicyVersion]
+    blocked: Mapping[int, str]
+
+
+def look_around(ledger: WorkLedger, policies: Mapping[str, Policy], now: datetime) -> Outlook:
+    """Read once what is current, paused and broken. *policies* are those of this process."""
+    paused = {pause.policy for pause in ledger.pauses(now)}
+    breakers = {breaker.connection: breaker for breaker in ledger.breakers()}
+    outlook = Outlook([], [], [], blocked := {})
+    for version in ledger.versions():
+        policy = policies.get(version.name)
+        if None in paused or version.name in paused:
+            blocked[version.row] = "paused"
+        elif not version.current:
+            outlook.superseded.append(version)
+        elif policy is None or policy.version != version.version:
+            blocked[version.row] = "not_in_this_file"
+        elif breaker := breakers.get(version.connection):
+            outlook.broken.append(version)
+            if now - breaker.opened_at >= _BREAKER_PATIENCE:
+                blocked[version.row] = "breaker"
+        else:
+            outlook.workable.append(version)
+    return outlook
+
+
+def left_over(
+    leftovers: Sequence[Leftover], outlook: Outlook, planning_failed: bool
+) -> Counter[str] | None:
+    """What cannot be done for now, by reason; None while something can, or will be soon."""
+    left: Counter[str] = Counter()
+    for rest in leftovers:
+        left["dead"] += rest.dead
+        left["parked"] += rest.parked
+        unfinished = rest.waiting + rest.due + rest.leased + rest.delayed
+        if rest.policy in outlook.blocked:
+            left[outlook.blocked[rest.policy]] += unfinished
+        elif unfinished:
+            return None
+        elif rest.planning:
+            if not planning_failed:
+                return None
+            left["unplanned"] += 1
+    return +left

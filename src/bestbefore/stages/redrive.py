@@ -1,0 +1,100 @@
+"""Send dead letters again, one or many, or put a corrected operation in the place of one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from bestbefore.domain.failure import Failure
+from bestbefore.domain.identity import ObjectIds
+from bestbefore.domain.policy import Policy
+from bestbefore.domain.selection import Selector, Verdict, impossible
+from bestbefore.ports.clock import Clock
+from bestbefore.ports.ledger import DeadFilter, DeadLetter, DeadLetters, LedgerError
+from bestbefore.ports.objects import ObjectLister
+
+
+class CorrectionRefused(LedgerError):
+    """The corrected target is not one this policy selects."""
+
+
+@dataclass(frozen=True, slots=True)
+class Redriven:
+    """What a redrive did, or would do.
+
+    ``refused`` were meant but cannot run: their version is no longer current. ``remaining`` were
+    meant but left for after the canary.
+    """
+
+    redriven: int
+    refused: int
+    remaining: int
+    letters: Sequence[DeadLetter]
+
+
+def redrive(
+    ledger: DeadLetters,
+    which: DeadFilter,
+    clock: Clock,
+    by: str,
+    *,
+    rate: float | None = None,
+    canary: int | None = None,
+    dry_run: bool = False,
+) -> Redriven:
+    """Send the dead letters *which* selects again, each with a fresh budget and the same id.
+
+    *rate* spreads them out, so many a second; *canary* sends only the first so many, so that a
+    person can look before sending the rest. A dry run only counts.
+    """
+    meant = ledger.dead(which)
+    able = [letter for letter in meant if not letter.superseded]
+    chosen = able if canary is None else able[:canary]
+    now = clock.now()
+    gap = timedelta(seconds=1 / rate) if rate else timedelta(0)
+    due: list[datetime] = [now + n * gap for n in range(len(chosen))]
+    redriven = len(chosen)
+    if not dry_run and chosen:
+        redriven = ledger.redrive([letter.row for letter in chosen], due, by, now)
+    return Redriven(redriven, len(meant) - len(able), len(able) - len(chosen), chosen)
+
+
+def correct(
+    ledger: DeadLetters,
+    letter: DeadLetter,
+    key: str,
+    policy: Policy,
+    lister: ObjectLister,
+    clock: Clock,
+    by: str,
+    *,
+    dry_run: bool = False,
+) -> bytes:
+    """Close *letter* as corrected and plan the object *key* in its place, linked to it.
+
+    The object passes the same checks as in a plan of that slot. Returns its operation id. Raises
+    CorrectionRefused where it does not pass them, and StoreError.
+    """
+    if (problem := impossible(key)) is not None:
+        raise CorrectionRefused(f"--set key: {problem}")
+    found = lister.look(policy.source.bucket, [key])[key]
+    place = f"{policy.source.bucket}/{key}"
+    if policy.source.keep_last:
+        raise CorrectionRefused(
+            f"--set key: what keep_last of policy {policy.name} protects takes a whole listing to "
+            "know; leave the corrected object to the next run and discard this dead letter"
+        )
+    if isinstance(found, Failure):
+        raise CorrectionRefused(f"--set key: {place} could not be looked at: {found.error}")
+    if found is None:
+        raise CorrectionRefused(f"--set key: there is no object {place}")
+    selector = Selector.of(policy.source, policy.older_than.before(letter.slot), clock.now())
+    verdict = selector.judge(found)
+    if verdict is not Verdict.ELIGIBLE:
+        raise CorrectionRefused(
+            f"--set key: policy {policy.name} does not select {place} ({verdict})"
+        )
+    ids = ObjectIds(policy.name, policy.version, policy.source.bucket)
+    operation_id = ids.of(found.key, found.etag, found.last_modified)
+    if not dry_run:
+        ledger.correct(letter.row, operation_id, found, by, clock.now())
+    return operation_id

@@ -1,0 +1,45 @@
+"""Scan again and count what should be gone and is still there."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from bestbefore.domain.policy import Policy
+from bestbefore.domain.run import Run, Trigger
+from bestbefore.ports.clock import Clock
+from bestbefore.ports.ledger import PlanLedger
+from bestbefore.ports.objects import ObjectLister
+from bestbefore.stages.scan import LEASE, Scan
+
+
+def verify(
+    policy: Policy,
+    slot: datetime,
+    lister: ObjectLister,
+    scratch: PlanLedger,
+    clock: Clock,
+    spread: Callable[[], float],
+    on_page: Callable[[Run], None],
+    stopping: Callable[[], bool],
+) -> Run:
+    """Draw the plan of *slot* into *scratch* as if nothing had ever been done about it.
+
+    What that run selects is overdue. Trusts no record of what was deleted, only the listing.
+    Raises StoreError, and Stopped when it was asked to stop: a part is no proof.
+    """
+    answer = scratch.answer(
+        policy,
+        slot,
+        "verification",
+        Trigger.PLAN,
+        approved=True,
+        by="verify",
+        now=clock.now(),
+        lease=LEASE,
+    )
+    if answer.claim is None:
+        raise ValueError("a verification needs an empty scratch ledger")
+    scan = Scan(policy, lister, scratch, lambda _: {}, clock, spread, on_page, stopping)
+    scan.run(answer.claim, answer.run, None)
+    return scratch.conclude(
+        answer.claim, policy.source.keep_generations, lambda _: None, clock.now()
+    )

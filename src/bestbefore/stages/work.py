@@ -1,0 +1,404 @@
+"""The worker: take what is due, have threads attempt it in batches, record what came of it.
+
+One loop owns the ledger and the queue; threads only talk to stores. Whatever kills the process,
+a claim's lease runs out and the operation is delivered again.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from bestbefore.domain.failure import Failure, FailureClass, GiveUp, TryAgain, decide
+from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.pace import Pace
+from bestbefore.domain.policy import Policy
+from bestbefore.ports.clock import Clock
+from bestbefore.ports.ledger import (
+    Completed,
+    Died,
+    Operation,
+    PolicyVersion,
+    Retried,
+    Settlement,
+    WorkLedger,
+)
+from bestbefore.ports.queue import Queue
+from bestbefore.stages.attempt import Attempts, Result
+from bestbefore.stages.outlook import Outlook, left_over, look_around
+
+log = logging.getLogger(__name__)
+
+MOST_DELIVERIES = 3
+"""Deliveries without a result before an operation is dead: it crashes workers."""
+
+_LONGEST_HOLD = timedelta(minutes=15)
+_LOOK_FOR_SUSPECTS_EVERY = timedelta(seconds=5)
+_IDLE_SECONDS = 0.25
+_DENIALS, _DENIED_FOR = 100, timedelta(minutes=15)
+
+
+@dataclass(slots=True)
+class Report:
+    """What one worker did. ``late`` results belonged to a later delivery and were refused."""
+
+    received: int = 0
+    completed: int = 0
+    dead: int = 0
+    late: int = 0
+    abandoned: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    retried: Counter[str] = field(default_factory=Counter)
+    left: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a worker works. ``grace`` bounds how long a stop waits for batches in hand."""
+
+    lease: timedelta = timedelta(seconds=60)
+    concurrency: int = 32
+    drain: bool = False
+    grace: timedelta = timedelta(seconds=20)
+
+
+@dataclass(frozen=True, slots=True)
+class Handles:
+    """Everything a worker uses that is not its own.
+
+    ``publish`` dispatches for the policy versions it is given; ``plan_on`` continues plans that
+    nobody works on and raises if it cannot; ``stopping`` says that the process shall end.
+    """
+
+    ledger: WorkLedger
+    queue: Queue
+    stores: Mapping[str, Attempts]
+    policies: Mapping[str, Policy]
+    clock: Clock
+    spread: Callable[[], float]
+    by: str
+    publish: Callable[[Sequence[PolicyVersion]], int]
+    plan_on: Callable[[], bool]
+    stopping: Callable[[], bool]
+    on_progress: Callable[[Report], None] = lambda _: None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Batch:
+    version: PolicyVersion
+    policy: Policy
+    operations: Sequence[Operation]
+    taken_at: datetime
+
+
+class Worker:
+    """Works until told to stop, or, draining, until nothing is left that could be done."""
+
+    def __init__(self, handles: Handles, options: Options) -> None:
+        self._h = handles
+        self._options = options
+        self._report = Report()
+        self._out: dict[Future[list[Result]], _Batch] = {}
+        self._paces: dict[tuple[str, str], Pace] = {}
+        self._denials: dict[str, tuple[int, datetime]] = {}
+        self._stopped: set[str] = set()
+        self._broken: set[str] = set()
+        self._starved = True
+        self._extended_at = handles.clock.now()
+        self._suspects_at = handles.clock.now()
+        self._planning: Future[bool] | None = None
+        self._plan_failures = 0
+        self._plan_again_at = handles.clock.now()
+
+    def run(self) -> Report:
+        """Work. Returns what was done; ``left`` says what a drain could not do."""
+        pool = ThreadPoolExecutor(self._options.concurrency, "work")
+        planner = ThreadPoolExecutor(1, "plan-on")
+        try:
+            while not self._h.stopping():
+                outlook = look_around(self._h.ledger, self._h.policies, self._h.clock.now())
+                self._plan_on(planner)
+                moved = self._h.publish(outlook.workable + outlook.superseded)
+                moved += self._drop_superseded(outlook)
+                moved += self._take(pool, outlook)
+                self._reap(_IDLE_SECONDS)
+                self._h.on_progress(self._report)
+                if not moved and not self._out:
+                    left = self._left(outlook)
+                    if self._options.drain and left is not None:
+                        self._report.left = left
+                        break
+                    self._suspects_at = self._h.clock.now()
+                    self._h.clock.sleep(_IDLE_SECONDS)
+        finally:
+            self._finish()
+            for executor in (pool, planner):
+                executor.shutdown(wait=False, cancel_futures=True)
+        return self._report
+
+    def _publish(self, outlook: Outlook) -> int:
+        """Dispatch once the queue no longer yields all that could be taken."""
+        if not self._starved:
+            return 0
+        self._starved = False
+        return self._h.publish(outlook.workable + outlook.superseded)
+
+    # -- taking ------------------------------------------------------------------------------
+
+    def _take(self, pool: ThreadPoolExecutor, outlook: Outlook) -> int:
+        """Claim what the pace allows and hand it to threads. Returns how many operations."""
+        now = self._h.clock.now()
+        if now >= self._suspects_at:
+            if self._h.ledger.suspects([v.row for v in outlook.workable], now):
+                # A suspect runs alone, so what is out has to come back first.
+                return 0 if self._out else self._take_suspect(pool, outlook, now)
+            self._suspects_at = now + _LOOK_FOR_SUSPECTS_EVERY
+        taken = 0
+        for version in outlook.workable:
+            policy = self._h.policies[version.name]
+            pace = self._pace(policy)
+            limit = self._free(pace) * pace.size
+            if limit:
+                taken += self._submit(pool, version, policy, pace.size, limit)
+        for version in outlook.broken:
+            if self._h.ledger.claim_probe(version.connection, now):
+                taken += self._submit(pool, version, self._h.policies[version.name], 1, 1)
+        return taken
+
+    def _submit(
+        self,
+        pool: ThreadPoolExecutor,
+        version: PolicyVersion,
+        policy: Policy,
+        size: int,
+        limit: int,
+    ) -> int:
+        now = self._h.clock.now()
+        claimed = self._h.queue.receive(version.row, limit, now, self._options.lease)
+        for operations in _batches(claimed, size):
+            self._send(pool, _Batch(version, policy, operations, now))
+        self._report.received += len(claimed)
+        self._starved |= len(claimed) < limit
+        return len(claimed)
+
+    def _send(self, pool: ThreadPoolExecutor, batch: _Batch) -> None:
+        attempts = self._h.stores[batch.policy.connection]
+        self._out[pool.submit(attempts.make, batch.policy, batch.operations)] = batch
+
+    def _take_suspect(self, pool: ThreadPoolExecutor, outlook: Outlook, now: datetime) -> int:
+        """Give one operation, whose last delivery ended without a result, a process to itself."""
+        rows = [version.row for version in outlook.workable]
+        self._report.dead += self._h.ledger.bury_crashed(rows, MOST_DELIVERIES, now)
+        for version in outlook.workable:
+            found = self._h.queue.receive(version.row, 1, now, self._options.lease, suspects=True)
+            if found:
+                self._report.received += 1
+                self._send(pool, _Batch(version, self._h.policies[version.name], found, now))
+                return 1
+        return 0
+
+    def _drop_superseded(self, outlook: Outlook) -> int:
+        """End what was planned under a version that is no longer current."""
+        dropped = 0
+        for version in outlook.superseded:
+            self._starved = True
+            for suspects in (False, True):
+                now = self._h.clock.now()
+                claimed = self._h.queue.receive(
+                    version.row, 1000, now, self._options.lease, suspects=suspects
+                )
+                self._record([Completed(o, Outcome.SUPERSEDED) for o in claimed])
+                self._report.received += len(claimed)
+                dropped += len(claimed)
+        return dropped
+
+    def _pace(self, policy: Policy) -> Pace:
+        bucket = (policy.connection, policy.source.bucket)
+        if bucket not in self._paces:
+            self._paces[bucket] = Pace(most_requests=self._options.concurrency)
+        return self._paces[bucket]
+
+    def _free(self, pace: Pace) -> int:
+        out = sum(self._pace(batch.policy) is pace for batch in self._out.values())
+        room = self._options.concurrency - len(self._out)
+        return min(room, pace.free(out, _seconds(self._h.clock.now())))
+
+    # -- settling ----------------------------------------------------------------------------
+
+    def _reap(self, timeout: float) -> None:
+        """Wait for threads, at most *timeout* seconds, and record what they achieved."""
+        if not self._out:
+            return
+        done, _ = wait(self._out, timeout, FIRST_COMPLETED)
+        settlements: list[Settlement] = []
+        for future in done:
+            batch = self._out.pop(future)
+            settlements += self._settle(batch, future.result())
+        self._record(settlements)
+        self._keep_claims()
+
+    def _settle(self, batch: _Batch, results: Sequence[Result]) -> list[Settlement]:
+        now = self._h.clock.now()
+        failures = [result for result in results if isinstance(result, Failure)]
+        self._adapt(batch, failures, now)
+        self._guard_connection(batch, results, failures, now)
+        if any(failure.whole_source for failure in failures):
+            return self._stop_policy(batch, results, now)
+        return [
+            self._settlement(batch.policy, operation, result, now)
+            for operation, result in zip(batch.operations, results, strict=True)
+        ]
+
+    def _settlement(
+        self, policy: Policy, operation: Operation, result: Result, now: datetime
+    ) -> Settlement:
+        if isinstance(result, Outcome):
+            return Completed(operation, result)
+        match decide(result, operation.budget, policy.attempts, now, self._h.spread):
+            case TryAgain() as decision:
+                return Retried(operation, decision)
+            case GiveUp() as decision:
+                return Died(operation, decision)
+
+    def _adapt(self, batch: _Batch, failures: Sequence[Failure], now: datetime) -> None:
+        pace = self._pace(batch.policy)
+        throttles = [f for f in failures if f.failure_class is FailureClass.THROTTLED]
+        if throttles:
+            asked = [f.retry_after.total_seconds() for f in throttles if f.retry_after]
+            pace.throttled(_seconds(now), max(asked, default=None))
+        else:
+            pace.succeeded(len(batch.operations), _seconds(now))
+
+    def _guard_connection(
+        self,
+        batch: _Batch,
+        results: Sequence[Result],
+        failures: Sequence[Failure],
+        now: datetime,
+    ) -> None:
+        """Open the breaker of a connection that nobody can use, and close it once one can."""
+        connection = batch.version.connection
+        classes = {f.failure_class: f for f in failures}
+        if refused := classes.get(FailureClass.CREDENTIALS):
+            log.error("breaker open for %s: %s", connection, refused.error)
+            self._h.ledger.trip(connection, refused.error, now)
+            return
+        denied = sum(f.failure_class is FailureClass.PERMISSION for f in failures)
+        if any(isinstance(result, Outcome) for result in results):
+            self._denials.pop(connection, None)
+            if connection in self._broken:
+                self._h.ledger.reset(connection)
+        elif denied:
+            before, since = self._denials.get(connection, (0, now))
+            self._denials[connection] = (before + denied, since)
+            if before + denied >= _DENIALS and now - since >= _DENIED_FOR:
+                self._h.ledger.trip(connection, classes[FailureClass.PERMISSION].error, now)
+
+    def _stop_policy(
+        self, batch: _Batch, results: Sequence[Result], now: datetime
+    ) -> list[Settlement]:
+        """The source itself cannot be worked on: one dead letter and a pause, not thousands."""
+        settlements: list[Settlement] = []
+        given_back: list[Operation] = []
+        for operation, result in zip(batch.operations, results, strict=True):
+            if not isinstance(result, Failure) or not result.whole_source:
+                settlements.append(self._settlement(batch.policy, operation, result, now))
+            elif batch.policy.name in self._stopped:
+                given_back.append(operation)
+            else:
+                self._stopped.add(batch.policy.name)
+                settlements.append(self._settlement(batch.policy, operation, result, now))
+                reason = f"stopped by bestbefore: {result.error}"
+                self._h.ledger.pause(batch.policy.name, reason, None, self._h.by, now)
+                log.error("policy %s %s", batch.policy.name, reason)
+        self._h.queue.release(given_back, now)
+        return settlements
+
+    def _record(self, settlements: Sequence[Settlement]) -> None:
+        if not settlements:
+            return
+        late = self._h.ledger.record(settlements, self._h.by, self._h.clock.now())
+        refused = {operation.row for operation in late}
+        self._report.late += len(late)
+        for operation in late:
+            log.warning("a result came after its lease and was refused: %r", operation.key)
+        for settlement in settlements:
+            if settlement.operation.row in refused:
+                continue
+            match settlement:
+                case Completed(outcome=outcome):
+                    self._report.completed += 1
+                    self._report.outcomes[outcome] += 1
+                case Retried(decision=decision):
+                    self._report.retried[decision.failure.failure_class] += 1
+                case Died(decision=decision):
+                    self._report.dead += 1
+        self._h.queue.ack([s.operation for s in settlements])
+
+    def _keep_claims(self) -> None:
+        """Extend the leases of what threads are working on, unless they seem to hang."""
+        now = self._h.clock.now()
+        if now - self._extended_at < self._options.lease / 3:
+            return
+        self._extended_at = now
+        alive = [
+            operation
+            for batch in self._out.values()
+            if now - batch.taken_at < _LONGEST_HOLD
+            for operation in batch.operations
+        ]
+        for operation in self._h.queue.extend(alive, now + self._options.lease):
+            log.warning("the lease of %r was lost while it was worked on", operation.key)
+
+    # -- ending ------------------------------------------------------------------------------
+
+    def _plan_on(self, planner: ThreadPoolExecutor) -> None:
+        """Continue, beside the work, plans that nobody works on."""
+        now = self._h.clock.now()
+        if self._planning is not None and self._planning.done():
+            error = self._planning.exception()
+            if error is not None:
+                log.error("a plan could not be continued: %s", error)
+            self._plan_failures = self._plan_failures + 1 if error else 0
+            self._planning = None
+            self._plan_again_at = now + timedelta(seconds=1 + 5 * self._plan_failures)
+        if self._planning is None and now >= self._plan_again_at:
+            self._planning = planner.submit(self._h.plan_on)
+
+    def _left(self, outlook: Outlook) -> Counter[str] | None:
+        """What a drain leaves, by reason; None while there is still something to do or await."""
+        now = self._h.clock.now()
+        planning_failed = self._plan_failures >= MOST_DELIVERIES
+        return left_over(self._h.ledger.leftovers(now), outlook, planning_failed)
+
+    def _finish(self) -> None:
+        """Finish the batches in hand, within the grace, and give back the rest."""
+        deadline = self._h.clock.now() + self._options.grace
+        for future in list(self._out):
+            if future.cancel():
+                self._h.queue.release(self._out.pop(future).operations, self._h.clock.now())
+        while self._out and self._h.clock.now() < deadline:
+            self._reap(_IDLE_SECONDS)
+        for batch in self._out.values():
+            self._h.queue.release(batch.operations, self._h.clock.now())
+            self._report.abandoned += len(batch.operations)
+        self._out.clear()
+
+
+def _batches(operations: Sequence[Operation], size: int) -> Iterable[list[Operation]]:
+    """Cut into batches of at most *size*, each of one run and without a key twice."""
+    groups: dict[tuple[int, int], list[Operation]] = {}
+    times: Counter[tuple[int, str]] = Counter()
+    for operation in operations:
+        nth = times[operation.run, operation.key]
+        times[operation.run, operation.key] += 1
+        groups.setdefault((operation.run, nth), []).append(operation)
+    for group in groups.values():
+        for start in range(0, len(group), size):
+            yield group[start : start + size]
+
+
+def _seconds(now: datetime) -> float:
+    return now.timestamp()
