@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from bestbefore.domain.failure import Failure
+from bestbefore.domain.finding import Finding
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.selection import Listed
 from bestbefore.ports.objects import BucketFacts, KeyRange, Page, Target
@@ -64,6 +65,9 @@ class MemoryStore:
     def delete(self, bucket: str, targets: Sequence[Target]) -> Sequence[Outcome | Failure]:
         with self._lock:
             return [self._delete(target) for target in targets]
+
+    def check(self, bucket: str, prefix: str) -> Sequence[Finding]:
+        return []
 
     def _delete(self, target: Target) -> Outcome | Failure:
         self.attempts.append(target.key)

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 from bestbefore.adapters.schedulers.cron import CronCalendar
@@ -20,15 +21,16 @@ from bestbefore.adapters.state.work import SqlWorkLedger
 from bestbefore.app.clock import SystemClock
 from bestbefore.app.settings import Settings, StoreSettings, load
 from bestbefore.domain.policy import Policy
-from bestbefore.domain.run import Run
+from bestbefore.domain.report import Report
+from bestbefore.domain.run import Run, Trigger
 from bestbefore.ports.calendar import Calendar
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import LedgerError, PolicyVersion
 from bestbefore.ports.objects import ObjectDeleter, ObjectLister
 from bestbefore.stages.attempt import Attempts
 from bestbefore.stages.dispatch import dispatch
-from bestbefore.stages.plan import Planner
-from bestbefore.stages.work import Handles, Options, Report, Worker
+from bestbefore.stages.plan import Planned, Planner, PlanRefused
+from bestbefore.stages.work import Handles, Options, Worker
 
 
 class UnknownPolicy(LookupError):
@@ -100,18 +102,16 @@ class System:
         options: Options,
         stopping: Callable[[], bool],
         on_progress: Callable[[Report], None] = lambda _: None,
-        only: Policy | None = None,
+        only: str | None = None,
+        plan_on: Callable[[], bool] | None = None,
     ) -> Worker:
         """A worker for every policy of the configuration, or for *only* one."""
-        policies = {only.name: only} if only else self.settings.policies
+        policies = self.settings.policies
         priorities = {name: policy.priority for name, policy in policies.items()}
 
         def publish(versions: Sequence[PolicyVersion]) -> int:
             now = self.clock.now()
             return dispatch(self.work, self.queue, versions, priorities, now, options.lease)
-
-        def plan_on() -> bool:
-            return self._plan_on(policies, stopping)
 
         return Worker(
             Handles(
@@ -123,9 +123,10 @@ class System:
                 spread=self.spread,
                 by=self.worker_name,
                 publish=publish,
-                plan_on=plan_on,
+                plan_on=plan_on or (lambda: self.plan_on(stopping)),
                 stopping=stopping,
                 on_progress=on_progress,
+                only=only,
             ),
             options,
         )
@@ -145,12 +146,54 @@ class System:
         """Close every connection to the state database."""
         self._database.dispose()
 
-    def _plan_on(self, policies: Mapping[str, Policy], stopping: Callable[[], bool]) -> bool:
+    def run(
+        self,
+        policy: Policy,
+        slot: datetime,
+        options: Options,
+        *,
+        approved: bool,
+        on_page: Callable[[Run], None],
+        on_progress: Callable[[Report], None],
+        stopping: Callable[[], bool],
+    ) -> tuple[Planned, Report]:
+        """Plan *slot* and work on it side by side until nothing of the policy can be done.
+
+        Raises what planning raises, once the batches in hand are finished.
+        """
+        planner = self.planner(policy, on_page, stopping)
+        attempts: list[Planned | Exception] = []
+
+        def plan() -> bool:
+            if attempts:
+                return self.plan_on(stopping, only=policy.name)
+            try:
+                attempts.append(planner.plan(policy, slot, Trigger.RUN, approved=approved))
+            except Exception as error:
+                attempts.append(error)
+                raise
+            return True
+
+        def ended() -> bool:
+            return stopping() or any(isinstance(attempt, Exception) for attempt in attempts)
+
+        report = self.worker(options, ended, on_progress, policy.name, plan).run()
+        match attempts:
+            case [Exception() as error, *_]:
+                raise error
+            case [Planned() as planned, *_]:
+                return planned, report
+            case _:
+                raise PlanRefused(f"policies.{policy.name}: stopped before anything was planned")
+
+    def plan_on(self, stopping: Callable[[], bool], only: str | None = None) -> bool:
         """Continue plans whose planner is gone. Returns whether there was one."""
         went_on = False
         for run in self.plans.unfinished(self.clock.now()):
-            policy = policies.get(run.policy)
-            if policy is not None and policy.version == run.policy_version:
+            policy = self.settings.policies.get(run.policy)
+            if policy is None or policy.version != run.policy_version:
+                continue
+            if only in (None, run.policy):
                 planner = replace(self.planner(policy, stopping=stopping), by=self.worker_name)
                 went_on |= planner.go_on(policy, run) is not None
         return went_on

@@ -46,6 +46,10 @@ def disposition(known: Known | None, page_asked_at: datetime) -> Disposition:
         case State.COMPLETED:
             if known.outcome in CLOSED:
                 return Disposition.ALREADY_DEAD
+            if known.outcome is Outcome.CANCELLED:
+                # Nothing was tried, so no listing can lag behind it; a run that takes over a
+                # parked one cancels it right before it lists.
+                return Disposition.AGAIN
             if known.completed_at is not None and known.completed_at >= page_asked_at - SETTLING:
                 return Disposition.ALREADY_COMPLETED
             if known.outcome in REPLANNED:

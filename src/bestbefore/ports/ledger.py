@@ -273,6 +273,7 @@ class Leftover(NamedTuple):
     """
 
     policy: int
+    name: str
     parked: int
     waiting: int
     due: int

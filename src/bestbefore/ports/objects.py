@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from bestbefore.domain.failure import Failure
+from bestbefore.domain.finding import Finding
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.selection import Listed
 
@@ -103,5 +104,12 @@ class ObjectDeleter(Protocol):
         *targets* are at most 1,000, distinct by key. A failure of the whole request says nothing
         about one target: the request is halved first, and only what still fails alone, or with
         its neighbours during an outage, is charged.
+        """
+        ...
+
+    def check(self, bucket: str, prefix: str) -> Sequence[Finding]:
+        """What deleting under *prefix* may rely on: rights, and whether conditions are honoured.
+
+        Deletes and writes nothing.
         """
         ...

@@ -1,1 +1,1 @@
-"""The questions people ask, answered once for every surface."""
+"""The questions people ask, answered once for every surface, as JSON documents."""

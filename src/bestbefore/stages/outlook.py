@@ -26,13 +26,20 @@ class Outlook:
     blocked: Mapping[int, str]
 
 
-def look_around(ledger: WorkLedger, policies: Mapping[str, Policy], now: datetime) -> Outlook:
-    """Read once what is current, paused and broken. *policies* are those of this process."""
+def look_around(
+    ledger: WorkLedger, policies: Mapping[str, Policy], now: datetime, only: str | None = None
+) -> Outlook:
+    """Read once what is current, paused and broken.
+
+    *policies* are those of this process, *only* the one policy it cares about, if set.
+    """
     paused = {pause.policy for pause in ledger.pauses(now)}
     breakers = {breaker.connection: breaker for breaker in ledger.breakers()}
     outlook = Outlook([], [], [], blocked := {})
     for version in ledger.versions():
         policy = policies.get(version.name)
+        if only not in (None, version.name):
+            continue
         if None in paused or version.name in paused:
             blocked[version.row] = "paused"
         elif not version.current:

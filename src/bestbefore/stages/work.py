@@ -8,13 +8,15 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bestbefore.domain.failure import Failure, FailureClass, GiveUp, TryAgain, decide
+from bestbefore.domain.health import Health
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.pace import Pace
 from bestbefore.domain.policy import Policy
+from bestbefore.domain.report import Report
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import (
     Completed,
@@ -37,21 +39,7 @@ MOST_DELIVERIES = 3
 _LONGEST_HOLD = timedelta(minutes=15)
 _LOOK_FOR_SUSPECTS_EVERY = timedelta(seconds=5)
 _IDLE_SECONDS = 0.25
-_DENIALS, _DENIED_FOR = 100, timedelta(minutes=15)
-
-
-@dataclass(slots=True)
-class Report:
-    """What one worker did. ``late`` results belonged to a later delivery and were refused."""
-
-    received: int = 0
-    completed: int = 0
-    dead: int = 0
-    late: int = 0
-    abandoned: int = 0
-    outcomes: Counter[str] = field(default_factory=Counter)
-    retried: Counter[str] = field(default_factory=Counter)
-    left: Counter[str] = field(default_factory=Counter)
+_MOST_PLAN_FAILURES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +58,7 @@ class Handles:
 
     ``publish`` dispatches for the policy versions it is given; ``plan_on`` continues plans that
     nobody works on and raises if it cannot; ``stopping`` says that the process shall end.
+    ``only`` narrows everything to one policy.
     """
 
     ledger: WorkLedger
@@ -83,6 +72,7 @@ class Handles:
     plan_on: Callable[[], bool]
     stopping: Callable[[], bool]
     on_progress: Callable[[Report], None] = lambda _: None
+    only: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,6 +81,7 @@ class _Batch:
     policy: Policy
     operations: Sequence[Operation]
     taken_at: datetime
+    probe: bool = False
 
 
 class Worker:
@@ -102,9 +93,7 @@ class Worker:
         self._report = Report()
         self._out: dict[Future[list[Result]], _Batch] = {}
         self._paces: dict[tuple[str, str], Pace] = {}
-        self._denials: dict[str, tuple[int, datetime]] = {}
-        self._stopped: set[str] = set()
-        self._broken: set[str] = set()
+        self._health: dict[str, Health] = {}
         self._starved = True
         self._extended_at = handles.clock.now()
         self._suspects_at = handles.clock.now()
@@ -164,7 +153,8 @@ class Worker:
                 taken += self._submit(pool, version, policy, pace.size, limit)
         for version in outlook.broken:
             if self._h.ledger.claim_probe(version.connection, now):
-                taken += self._submit(pool, version, self._h.policies[version.name], 1, 1)
+                policy = self._h.policies[version.name]
+                taken += self._submit(pool, version, policy, 1, 1, probe=True)
         return taken
 
     def _submit(
@@ -174,11 +164,13 @@ class Worker:
         policy: Policy,
         size: int,
         limit: int,
+        *,
+        probe: bool = False,
     ) -> int:
         now = self._h.clock.now()
         claimed = self._h.queue.receive(version.row, limit, now, self._options.lease)
         for operations in _batches(claimed, size):
-            self._send(pool, _Batch(version, policy, operations, now))
+            self._send(pool, _Batch(version, policy, operations, now, probe))
         self._report.received += len(claimed)
         self._starved |= len(claimed) < limit
         return len(claimed)
@@ -243,7 +235,7 @@ class Worker:
         now = self._h.clock.now()
         failures = [result for result in results if isinstance(result, Failure)]
         self._adapt(batch, failures, now)
-        self._guard_connection(batch, results, failures, now)
+        self._guard_connection(batch, results, now)
         if any(failure.whole_source for failure in failures):
             return self._stop_policy(batch, results, now)
         return [
@@ -271,48 +263,44 @@ class Worker:
         else:
             pace.succeeded(len(batch.operations), _seconds(now))
 
-    def _guard_connection(
-        self,
-        batch: _Batch,
-        results: Sequence[Result],
-        failures: Sequence[Failure],
-        now: datetime,
-    ) -> None:
+    def _guard_connection(self, batch: _Batch, results: Sequence[Result], now: datetime) -> None:
         """Open the breaker of a connection that nobody can use, and close it once one can."""
         connection = batch.version.connection
-        classes = {f.failure_class: f for f in failures}
-        if refused := classes.get(FailureClass.CREDENTIALS):
-            log.error("breaker open for %s: %s", connection, refused.error)
-            self._h.ledger.trip(connection, refused.error, now)
-            return
-        denied = sum(f.failure_class is FailureClass.PERMISSION for f in failures)
+        health = self._health.setdefault(connection, Health())
         if any(isinstance(result, Outcome) for result in results):
-            self._denials.pop(connection, None)
-            if connection in self._broken:
+            health.succeeded()
+            if batch.probe:
+                log.info("breaker closed for %s", connection)
                 self._h.ledger.reset(connection)
-        elif denied:
-            before, since = self._denials.get(connection, (0, now))
-            self._denials[connection] = (before + denied, since)
-            if before + denied >= _DENIALS and now - since >= _DENIED_FOR:
-                self._h.ledger.trip(connection, classes[FailureClass.PERMISSION].error, now)
+            return
+        failures = [
+            (operation.row, result)
+            for operation, result in zip(batch.operations, results, strict=True)
+            if isinstance(result, Failure)
+        ]
+        if sick := health.failed(failures, now):
+            log.error("breaker open for %s: %s", connection, sick.error)
+            self._h.ledger.trip(connection, sick.error, now)
 
     def _stop_policy(
         self, batch: _Batch, results: Sequence[Result], now: datetime
     ) -> list[Settlement]:
         """The source itself cannot be worked on: one dead letter and a pause, not thousands."""
+        name = batch.policy.name
+        stopped = any(pause.policy in (None, name) for pause in self._h.ledger.pauses(now))
         settlements: list[Settlement] = []
         given_back: list[Operation] = []
         for operation, result in zip(batch.operations, results, strict=True):
             if not isinstance(result, Failure) or not result.whole_source:
                 settlements.append(self._settlement(batch.policy, operation, result, now))
-            elif batch.policy.name in self._stopped:
+            elif stopped:
                 given_back.append(operation)
             else:
-                self._stopped.add(batch.policy.name)
+                stopped = True
                 settlements.append(self._settlement(batch.policy, operation, result, now))
                 reason = f"stopped by bestbefore: {result.error}"
-                self._h.ledger.pause(batch.policy.name, reason, None, self._h.by, now)
-                log.error("policy %s %s", batch.policy.name, reason)
+                self._h.ledger.pause(name, reason, None, self._h.by, now)
+                log.error("policy %s %s", name, reason)
         self._h.queue.release(given_back, now)
         return settlements
 
@@ -369,9 +357,11 @@ class Worker:
 
     def _left(self, outlook: Outlook) -> Counter[str] | None:
         """What a drain leaves, by reason; None while there is still something to do or await."""
-        now = self._h.clock.now()
-        planning_failed = self._plan_failures >= MOST_DELIVERIES
-        return left_over(self._h.ledger.leftovers(now), outlook, planning_failed)
+        if self._planning is not None and not self._planning.done():
+            return None  # it may yet add to the work
+        found = self._h.ledger.leftovers(self._h.clock.now())
+        mine = [rest for rest in found if self._h.only in (None, rest.name)]
+        return left_over(mine, outlook, self._plan_failures >= _MOST_PLAN_FAILURES)
 
     def _finish(self) -> None:
         """Finish the batches in hand, within the grace, and give back the rest."""

@@ -14,9 +14,9 @@ import sqlalchemy as sa
 
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, micros, moment
-from bestbefore.adapters.state.schema import operations
+from bestbefore.adapters.state.schema import operations, runs
 from bestbefore.domain.failure import Budget, FailureClass
-from bestbefore.domain.states import State
+from bestbefore.domain.states import RunState, State
 from bestbefore.ports.ledger import Operation, Span
 
 _CHUNK = 500
@@ -156,6 +156,8 @@ _PUBLISH = (
         operations.c.run_id == sa.bindparam("run"),
         operations.c.state == sa.literal_column("'waiting'"),
         operations.c.id.between(sa.bindparam("first"), sa.bindparam("last")),
+        # The run may have been parked since the span was read.
+        sa.exists().where(runs.c.id == sa.bindparam("run"), runs.c.state == RunState.OPEN),
     )
     .values(state=State.PENDING, due_at=sa.bindparam("now"))
 )

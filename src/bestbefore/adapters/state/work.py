@@ -188,22 +188,24 @@ class SqlWorkLedger:
             by_state = connection.execute(
                 sa.select(
                     runs.c.policy_id,
+                    policies.c.name,
                     sa.func.sum(_if(runs.c.state == RunState.OPEN, runs.c.waiting)),
                     sa.func.sum(_if(runs.c.state == RunState.PARKED, runs.c.waiting)),
                     sa.func.sum(runs.c.dead),
                     sa.func.sum(_if(_is_planned_on(), 1)),
                 )
-                .group_by(runs.c.policy_id)
+                .join(policies)
+                .group_by(runs.c.policy_id, policies.c.name)
                 .order_by(runs.c.policy_id)
             ).fetchall()
             found = []
-            for policy, waiting, parked, dead, planning in by_state:
+            for policy, name, waiting, parked, dead, planning in by_state:
                 due, leased, delayed, next_due = connection.execute(
                     _PENDING, {"policy": policy, "now": micros(now)}
                 ).one()
                 if any((waiting, parked, dead, planning, due, leased, delayed)):
                     found.append(
-                        Leftover(policy, parked, waiting, due or 0, leased or 0, delayed or 0,
+                        Leftover(policy, name, parked, waiting, due or 0, leased or 0, delayed or 0,
                                  dead, maybe_moment(next_due), planning > 0)
                     )  # fmt: skip
             return found

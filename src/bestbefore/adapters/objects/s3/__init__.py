@@ -1,0 +1,7 @@
+"""S3 and what speaks its language: unversioned buckets, one lister and one deleter."""
+
+from bestbefore.adapters.objects.s3.client import Connection, S3Settings, connect
+from bestbefore.adapters.objects.s3.deleting import S3Deleter
+from bestbefore.adapters.objects.s3.listing import S3Lister
+
+__all__ = ["Connection", "S3Deleter", "S3Lister", "S3Settings", "connect"]

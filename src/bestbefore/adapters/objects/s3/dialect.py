@@ -1,0 +1,85 @@
+"""What S3-compatible stores do differently, and what one of them was found to do."""
+
+from collections.abc import Sequence
+from enum import Enum
+from itertools import pairwise
+from operator import lt
+from urllib.parse import unquote
+
+
+class Order(Enum):
+    """In which order a store lists its keys."""
+
+    BYTES = "bytes"
+    """S3's: the UTF-8 bytes, which is also how Python compares strings."""
+
+    TREE = "tree"
+    """SeaweedFS's: folder by folder. ``f/x`` comes right after ``f`` and so before ``f-1``, and
+    everything that is compared with a listing (where a range ends, above all) has to be compared
+    this way, or keys are lost between two ranges. Known by the ``Server`` header; behind a proxy
+    that hides it, by the first page that is in this order and not in the other."""
+
+    def rank(self, key: str) -> list[str]:
+        """Something to compare keys by."""
+        return [key] if self is Order.BYTES else key.split("/")
+
+    def ascending(self, keys: Sequence[str]) -> bool:
+        """Whether each of *keys* comes after the one before it."""
+        if self is Order.BYTES:
+            return all(map(lt, keys, keys[1:]))
+        return all(rank < following for rank, following in pairwise(map(self.rank, keys)))
+
+    def start_after(self, key: str) -> str:
+        """What to send as StartAfter to get everything behind *key*.
+
+        SeaweedFS (seen in 4.48) takes ``f`` for the whole folder of that name and continues
+        behind it; ``f/`` continues inside it, and means the same where there is no such folder.
+        """
+        if self is Order.BYTES or key.endswith("/"):
+            return key
+        return key + "/"
+
+
+class Plus(Enum):
+    """What a raw ``+`` in a url-encoded listing stands for."""
+
+    BLANK = "blank"
+    """Form encoding, as AWS and SeaweedFS do it: a blank is ``+`` and a plus ``%2B``."""
+
+    PLUS = "plus"
+    """Percent encoding that leaves ``+`` alone: a blank is ``%20``."""
+
+    def decode(self, text: str) -> str:
+        """The key behind *text*, decoded exactly once. Raises UnicodeDecodeError."""
+        if self is Plus.BLANK:
+            text = text.replace("+", " ")
+        return unquote(text, errors="strict") if "%" in text else text
+
+
+class Dialect:
+    """What one endpoint was found to do. Learnt from answers, never configured.
+
+    Only ever moves from a default to what was seen, so threads need no lock.
+    """
+
+    def __init__(self) -> None:
+        self.order = Order.BYTES
+        self.plus: Plus | None = None
+
+    def heard(self, server: str) -> None:
+        """Take note of a ``Server`` header."""
+        if server.startswith("SeaweedFS"):
+            self.order = Order.TREE
+
+    def plus_in(self, texts: Sequence[str]) -> Plus | None:
+        """What ``+`` means in a page of encoded *texts*; None if they do not tell.
+
+        Nobody who writes blanks as ``%20`` also writes them as ``+``; nobody who writes the plus
+        as ``%2B`` also leaves it as it is.
+        """
+        if self.plus is None and any("+" in text for text in texts):
+            blank = any("%20" in text for text in texts)
+            plus = any("%2B" in text or "%2b" in text for text in texts)
+            if blank != plus:
+                self.plus = Plus.PLUS if blank else Plus.BLANK
+        return self.plus

@@ -1,0 +1,125 @@
+"""Single listing requests, with everything S3-compatible stores disagree about settled."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bestbefore.adapters.objects.s3.client import Connection
+from bestbefore.adapters.objects.s3.dialect import Order, Plus
+from bestbefore.adapters.objects.s3.errors import BAD_ANSWER, RequestFailed, bad_answer
+from bestbefore.adapters.objects.s3.wire import Listing, parse_listing
+from bestbefore.domain.failure import Failure, FailureClass
+from bestbefore.domain.selection import Listed
+
+PAGE = 1_000
+_MOST_EMPTY_PAGES = 100
+
+
+class Part(NamedTuple):
+    """One answer: objects and folders (with a delimiter), both in the store's order.
+
+    ``order`` is the one that the request was made for and the answer is in.
+    """
+
+    items: Sequence[Listed]
+    folders: Sequence[str]
+    truncated: bool
+    order: Order
+
+
+class Pages:
+    """Asks for parts of listings. Every method raises RequestFailed and nothing else."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def part(
+        self,
+        bucket: str,
+        prefix: str,
+        *,
+        after: str | None = None,
+        delimiter: str | None = None,
+        most: int = PAGE,
+    ) -> Part:
+        """The first objects under *prefix* that come after the key *after*, at most *most*.
+
+        Goes on by keys and never by tokens, as cursors are stored and taken up by other
+        processes. Only an empty answer that is not the end is followed by its token at once.
+        """
+        dialect = self._connection.dialect
+        while True:
+            order = dialect.order
+            params: dict[str, object] = {"Prefix": prefix, "MaxKeys": most}
+            if delimiter is not None:
+                params["Delimiter"] = delimiter
+            if after is not None:
+                params["StartAfter"] = order.start_after(after)
+            target = f"s3://{bucket}/{prefix}"
+            listing = self._unless_empty(bucket, target, params)
+            keys = self._decoded(bucket, target, listing, listing.keys)
+            folders = self._decoded(bucket, target, listing, listing.prefixes)
+            sequence = keys if after is None else [after, *keys]
+            if not dialect.order.ascending(sequence):
+                if not Order.TREE.ascending(sequence):
+                    raise bad_answer(target, _disorder(sequence, after))
+                dialect.order = Order.TREE
+            if dialect.order is not order and after is not None:
+                continue  # what was learnt from this answer changes what had to be asked
+            items = list(map(Listed, keys, listing.sizes, listing.etags, listing.times))
+            return Part(items, folders, listing.truncated, dialect.order)
+
+    def _unless_empty(self, bucket: str, target: str, params: dict[str, object]) -> Listing:
+        """The first answer that holds anything, or the last one."""
+        token = None
+        for _ in range(_MOST_EMPTY_PAGES):
+            listing = self._ask(bucket, target, params)
+            if listing.keys or listing.prefixes or not listing.truncated:
+                return listing
+            if listing.token in {None, token}:
+                break
+            token = listing.token
+            params = params | {"ContinuationToken": token}
+        raise bad_answer(target, "the listing goes on and on without any key")
+
+    def _ask(self, bucket: str, target: str, params: dict[str, object]) -> Listing:
+        reply = self._connection.call(
+            "ListObjectsV2", target, Bucket=bucket, EncodingType="url", **params
+        )
+        try:
+            return parse_listing(reply.body)
+        except ValueError as error:
+            raise bad_answer(target, str(error)) from error
+
+    def _decoded(
+        self, bucket: str, target: str, listing: Listing, texts: Sequence[str]
+    ) -> Sequence[str]:
+        if not listing.url_encoded:
+            return texts
+        plus = self._connection.dialect.plus_in(texts)
+        if plus is None:
+            doubtful = next((text for text in texts if "+" in text), None)
+            plus = Plus.PLUS if doubtful is None else self._settle(bucket, target, doubtful)
+        try:
+            return [plus.decode(text) if "%" in text or "+" in text else text for text in texts]
+        except UnicodeDecodeError as error:
+            failure = Failure(FailureClass.MALFORMED, f"{target}: a key is not UTF-8 ({error})")
+            raise RequestFailed(failure, BAD_ANSWER) from error
+
+    def _settle(self, bucket: str, target: str, text: str) -> Plus:
+        """Find out what ``+`` means in *text*, by asking for either meaning as a prefix.
+
+        A prefix is sent percent-encoded, where every server agrees what it says.
+        """
+        for plus in Plus:
+            params: dict[str, object] = {"Prefix": plus.decode(text), "MaxKeys": 1}
+            listing = self._ask(bucket, target, params)
+            if any(found.startswith(text) for found in listing.keys):
+                self._connection.dialect.plus = plus
+                return plus
+        raise bad_answer(target, f"cannot tell a plus from a blank in {text!r}")
+
+
+def _disorder(sequence: Sequence[str], after: str | None) -> str:
+    if after is not None and len(sequence) > 1 and sequence[1] <= after:
+        return f"asked for what follows {after!r}, got {sequence[1]!r}"
+    return "the store lists its keys in no order we know, or some of them twice"

@@ -1,0 +1,159 @@
+"""The three XML documents that decide what is deleted and what counts as deleted.
+
+Written and read here, as botocore takes about eight times as long for them and reads leniently.
+An answer that is empty, cut off, of another kind or lacks a field raises ValueError: it must never
+be read as "there are no objects" or "nothing failed".
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import NamedTuple
+from xml.etree import ElementTree as ET
+from xml.etree.ElementTree import Element
+from xml.sax.saxutils import escape
+
+from bestbefore.adapters.objects.s3.errors import Refusal
+
+_NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
+_LINE_ENDS = {"\r": "&#xD;", "\n": "&#xA;"}  # XML readers turn a bare CR into LF
+
+
+class Listing(NamedTuple):
+    """A ListObjectsV2 answer. Keys and prefixes are still as the store wrote them."""
+
+    keys: Sequence[str]
+    sizes: Sequence[int]
+    etags: Sequence[str]
+    times: Sequence[datetime]
+    prefixes: Sequence[str]
+    truncated: bool
+    url_encoded: bool
+    token: str | None
+
+
+class Deletion(NamedTuple):
+    """A DeleteObjects answer: what it names as deleted (with the version id of a marker that this
+    left behind, else None), and what it refuses."""
+
+    deleted: dict[str, str | None]
+    refused: dict[str, Refusal]
+
+
+def parse_listing(body: bytes) -> Listing:
+    """Read a ListObjectsV2 answer. Raises ValueError."""
+    root, namespace = _root(body, "ListBucketResult")
+    truncated = root.findtext(namespace + "IsTruncated")
+    if truncated not in {"true", "false"}:
+        raise ValueError("the listing does not say whether it is complete")
+    entry, key, size, etag, modified = (
+        namespace + name for name in ("Contents", "Key", "Size", "ETag", "LastModified")
+    )
+    keys: list[str] = []
+    sizes: list[int] = []
+    etags: list[str] = []
+    times: list[datetime] = []
+    try:
+        for element in root.iter(entry):
+            fields = {child.tag: child.text for child in element}
+            keys.append(_text(fields[key]))
+            sizes.append(int(_text(fields[size])))
+            etags.append(_text(fields[etag]).strip('"'))
+            times.append(_instant(_text(fields[modified])))
+    except KeyError as missing:
+        name = str(missing.args[0]).removeprefix(namespace)
+        raise ValueError(f"the listing has an object without {name}") from missing
+    prefixes = [
+        _text(element.findtext(namespace + "Prefix"))
+        for element in root.iterfind(namespace + "CommonPrefixes")
+    ]
+    return Listing(
+        keys,
+        sizes,
+        etags,
+        times,
+        prefixes,
+        truncated == "true",
+        root.findtext(namespace + "EncodingType") == "url",
+        root.findtext(namespace + "NextContinuationToken"),
+    )
+
+
+def parse_deletion(body: bytes) -> Deletion:
+    """Read a DeleteObjects answer. Raises ValueError."""
+    root, namespace = _root(body, "DeleteResult")
+    key, code, message, marker = (
+        namespace + name for name in ("Key", "Code", "Message", "DeleteMarkerVersionId")
+    )
+    deleted: dict[str, str | None] = {}
+    for element in root.iterfind(namespace + "Deleted"):
+        fields = {child.tag: child.text for child in element}
+        deleted[fields.get(key) or ""] = fields.get(marker)
+    refused: dict[str, Refusal] = {}
+    for element in root.iterfind(namespace + "Error"):
+        fields = {child.tag: child.text for child in element}
+        said = Refusal(fields.get(code) or "", fields.get(message) or "")
+        refused[fields.get(key) or ""] = said
+    return Deletion(deleted, refused)
+
+
+def deletion(objects: Iterable[tuple[str, str | None]]) -> bytes:
+    """A DeleteObjects request for keys, each with the ETag it must still have, or None.
+
+    In verbose mode, as a quiet answer says the same for a thousand successes as for nothing.
+    """
+    entries = [
+        f"<Object><Key>{escape(key, _LINE_ENDS)}</Key></Object>"
+        if etag is None
+        else f"<Object><Key>{escape(key, _LINE_ENDS)}</Key>"
+        f"<ETag>&quot;{escape(etag)}&quot;</ETag></Object>"
+        for key, etag in objects
+    ]
+    return f'<Delete xmlns="{_NAMESPACE}">{"".join(entries)}</Delete>'.encode()
+
+
+def carries(text: str) -> bool:
+    """Whether XML 1.0 can carry *text* (its section 2.2 says which characters it can)."""
+    return text.isprintable() or all(_is_xml_character(ord(character)) for character in text)
+
+
+def _is_xml_character(code: int) -> bool:
+    return (
+        0x20 <= code <= 0xD7FF
+        or code in {0x9, 0xA, 0xD}
+        or 0xE000 <= code <= 0xFFFD
+        or 0x10000 <= code <= 0x10FFFF
+    )
+
+
+def _root(body: bytes, name: str) -> tuple[Element, str]:
+    """The document's root element, which has to be a *name*, and its namespace in braces."""
+    if not body:
+        raise ValueError("the answer is empty")
+    try:
+        root = ET.fromstring(body)  # noqa: S314 expat >= 2.4.1 bounds entity expansion
+    except ET.ParseError as error:
+        raise ValueError(f"the answer is not well-formed XML ({error})") from error
+    namespace, _, tag = root.tag.rpartition("}")
+    if tag == "Error":
+        said = " ".join(child.text or "" for child in root if child.tag.endswith("Code"))
+        raise ValueError(f"a success that holds an error: {said or 'without a code'}")
+    if tag != name:
+        raise ValueError(f"the answer is a {tag}, not a {name}")
+    return root, f"{namespace}}}" if namespace else ""
+
+
+def _text(value: str | None) -> str:
+    """An element's text. A key of blanks only is a key; an element without text is an error."""
+    if not value:
+        raise ValueError("the listing has an object with an empty field")
+    return value
+
+
+@lru_cache(maxsize=65_536)
+def _instant(text: str) -> datetime:
+    """*text* as an aware datetime. Cached, as a page's objects tend to share their seconds."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"the time {text!r} has no zone")
+    return moment.astimezone(UTC)

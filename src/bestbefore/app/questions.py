@@ -1,0 +1,154 @@
+"""Questions that take a look at the store as well as at the ledger."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from bestbefore.app.system import Scratch, System
+from bestbefore.domain.failure import Failure
+from bestbefore.domain.identity import ObjectIds, instant
+from bestbefore.domain.policy import Policy
+from bestbefore.domain.run import Run, Trigger
+from bestbefore.domain.selection import Listed, Selector, Verdict, impossible
+from bestbefore.ports.ledger import LedgerError
+from bestbefore.ports.objects import StoreError
+from bestbefore.ports.records import OperationFilter, Verification
+from bestbefore.read.documents import Document, when
+from bestbefore.stages.verify import verify
+
+_SAMPLE = 10
+
+
+def verification(
+    system: System, policy: Policy, on_page: Callable[[Run], None], stopping: Callable[[], bool]
+) -> Document:
+    """What the newest released run's cutoff selects and a fresh listing still shows."""
+    newest = system.records.newest_released(policy.name)
+    if newest is None:
+        raise LedgerError(
+            f"policies.{policy.name}: no run was released yet, so nothing can be overdue; "
+            f"`bestbefore plan {policy.name}` makes one"
+        )
+    at = system.clock.now()
+    with system.scratch() as scratch:
+        drawn = verify(
+            policy,
+            newest.slot,
+            system.store(policy.connection).lister,
+            scratch.plans,
+            system.clock,
+            system.spread,
+            on_page,
+            stopping,
+        )
+        sample = [operation.key for operation in scratch.records.operations(
+            OperationFilter(), _SAMPLE)]  # fmt: skip
+        oldest = scratch.records.oldest(drawn)
+    system.records.save_verification(policy.name, Verification(at, drawn.planned, oldest, 0))
+    return {
+        "policy": policy.name,
+        "policy_version": policy.version,
+        "run_id": newest.run_id,
+        "cutoff": when(drawn.cutoff),
+        "scanned": drawn.scanned,
+        "overdue": drawn.planned,
+        "oldest_overdue": when(oldest),
+        "held": 0,
+        "sample": sample,
+        "at": when(at),
+    }
+
+
+def explanation(
+    system: System,
+    policy: Policy,
+    key: str,
+    on_page: Callable[[Run], None],
+    stopping: Callable[[], bool],
+) -> Document:
+    """Why *key* stays or goes under *policy*, were it planned now."""
+    eligible, reasons = False, []
+    if (problem := impossible(key)) is not None:
+        reasons.append(f"{problem}: no store can hold it")
+    else:
+        found = system.store(policy.connection).lister.look(policy.source.bucket, [key])[key]
+        match found:
+            case None:
+                reasons.append(f"there is no such object in {policy.source.bucket}")
+            case Failure():
+                raise StoreError(found)
+            case _:
+                eligible, reasons = _judge(system, policy, found, on_page, stopping)
+    reasons += _history(system, policy, key)
+    return {"policy": policy.name, "key": key, "eligible": eligible, "reasons": reasons}
+
+
+def _judge(
+    system: System,
+    policy: Policy,
+    found: Listed,
+    on_page: Callable[[Run], None],
+    stopping: Callable[[], bool],
+) -> tuple[bool, list[str]]:
+    now = system.clock.now().replace(microsecond=0)
+    cutoff = policy.older_than.before(now)
+    selector = Selector.of(policy.source, cutoff, now)
+    verdict = selector.judge(found)
+    if verdict is not Verdict.ELIGIBLE:
+        return False, [_why_not(verdict, policy, found, cutoff)]
+    reasons = [
+        f"last modified {instant(found.last_modified)}, before the cutoff "
+        f"{instant(cutoff)}, and in scope"
+    ]
+    if policy.source.keeps_some:
+        # Only a whole listing tells what is among the newest.
+        with system.scratch() as scratch:
+            planner = system.planner(policy, on_page, stopping)
+            run = planner.preview(policy, now, scratch.plans, Trigger.PLAN)
+            if not _selected(policy, found, scratch):
+                kept = ", ".join(f"{n:,} by {name}" for name, n in run.protected.items())
+                return False, [*reasons, f"but it is among the newest, which are kept ({kept})"]
+    return True, reasons
+
+
+def _why_not(verdict: Verdict, policy: Policy, found: Listed, cutoff: datetime) -> str:
+    modified = instant(found.last_modified)
+    return {
+        Verdict.OUTSIDE: f"it is outside the policy's scope ({_scope(policy)})",
+        Verdict.YOUNG: f"last modified {modified}, not before the cutoff {instant(cutoff)}",
+        Verdict.FUTURE_DATE: f"last modified {modified}, which lies in the future",
+        Verdict.SIZE: f"its size, {found.size:,} bytes, is outside min_size and max_size",
+        Verdict.FOLDER_MARKER: 'it is an empty folder marker, and folder_markers is "keep"',
+        Verdict.NO_GENERATION: f"no generation can be read with {policy.source.generation}",
+        Verdict.REFUSED: "no command can carry its key",
+    }[verdict]
+
+
+def _selected(policy: Policy, found: Listed, scratch: Scratch) -> bool:
+    ids = ObjectIds(policy.name, policy.version, policy.source.bucket)
+    operation_id = ids.of(found.key, found.etag, found.last_modified)
+    which = OperationFilter(operation_id=operation_id)
+    return next(scratch.records.operations(which, 1), None) is not None
+
+
+def _history(system: System, policy: Policy, key: str) -> list[str]:
+    """What the ledger holds of the key: one line per operation on it."""
+    lines = []
+    for operation in system.records.operations(OperationFilter(policy.name, key=key)):
+        line = f"run {operation.run_id} planned it ({instant(operation.last_modified)}): "
+        line += operation.outcome or operation.state
+        if operation.completed_at:
+            line += f" at {instant(operation.completed_at)}"
+        if operation.error and operation.outcome is None:
+            line += f", {operation.failure_class}: {operation.error}"
+        lines.append(line)
+    return lines
+
+
+def _scope(policy: Policy) -> str:
+    source = policy.source
+    scope = f"prefix {source.prefix!r}" if source.prefix else "the whole bucket"
+    if source.match:
+        scope += f", match {source.match!r}"
+    if source.regex:
+        scope += f", regex {source.regex!r}"
+    return scope

@@ -1,0 +1,69 @@
+"""What the reference describes and this version does not do: refused, never ignored."""
+
+from collections.abc import Mapping, Sequence
+
+from bestbefore.app.settings.problems import Place, Unfit, shown
+
+_REMOVE = "remove it until then"
+
+KEYS: Mapping[Place, Mapping[str, str]] = {
+    (): {
+        "serve": "the command line does everything there is so far",
+        "infrai": _REMOVE,
+        "schedule": "call `bestbefore run POLICY` from a crontab",
+        "databases": _REMOVE,
+    },
+    ("state",): {"keep": "nothing is pruned so far"},
+    ("stores", "*"): {"root": _REMOVE},
+    ("policies", "*"): {
+        "catch_up": "remove it: a run takes all overdue work",
+        "rows": _REMOVE,
+        "archive": _REMOVE,
+    },
+    ("policies", "*", "objects"): {
+        "storage_class": _REMOVE,
+        "tags": _REMOVE,
+        "lacks_tags": _REMOVE,
+        "current_pointer": "keep_generations protects the newest by name and by date",
+        "versions": "remove it: buckets must be unversioned so far",
+        "abort_incomplete_uploads": _REMOVE,
+        "bypass_governance": _REMOVE,
+    },
+}
+"""Keys by place, with what to do meanwhile."""
+
+
+class NotYet(Unfit):
+    """A value that only a later version takes; what goes with it need not be looked at."""
+
+    def __init__(self, value: str, remedy: str) -> None:
+        super().__init__(f"{shown(value)} is not available yet", remedy)
+
+
+def queue_kind(value: str) -> str:
+    """``[queue] kind``"""
+    return _choice(value, ["state"], later=["sqs", "rabbitmq", "bullmq", "infrai"])
+
+
+def store_kind(value: str) -> str:
+    """``[stores.NAME] kind``"""
+    return _choice(value, ["s3"], later=["directory"])
+
+
+def action(value: str) -> str:
+    """``[policies.NAME] action``"""
+    return _choice(value, ["delete"], later=["archive"])
+
+
+def folder_markers(value: str) -> str:
+    """``[policies.NAME.objects] folder_markers``"""
+    return _choice(value, ["keep", "delete"])
+
+
+def _choice(value: str, available: Sequence[str], later: Sequence[str] = ()) -> str:
+    choices = " or ".join(map(shown, available))
+    if value in later:
+        raise NotYet(value, f"write {choices}")
+    if value not in available:
+        raise Unfit(f"expected {choices}, found {shown(value)}", f"write {choices}")
+    return value

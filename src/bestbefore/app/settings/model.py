@@ -1,0 +1,55 @@
+"""The configuration as the rest of the program sees it: checked, resolved, frozen."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+from bestbefore.domain.finding import Finding
+from bestbefore.domain.policy import Policy
+
+SQLITE = "sqlite:///"
+
+
+@dataclass(frozen=True, slots=True)
+class StateSettings:
+    """The state database; ``url`` holds an absolute path."""
+
+    url: str
+
+    @property
+    def file(self) -> Path:
+        """The SQLite file behind ``url``."""
+        return Path(self.url.removeprefix(SQLITE))
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """The queue, and how long a worker may hold a command before others may take it."""
+
+    kind: str = "state"
+    lease: timedelta = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """One object store. None leaves a value to the client library's own defaults."""
+
+    name: str
+    kind: str
+    endpoint_url: str | None = None
+    region: str | None = None
+    access_key_id: str | None = field(default=None, repr=False)
+    secret_access_key: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One configuration file. ``warnings`` are for a person to read; nothing depends on them."""
+
+    path: Path
+    state: StateSettings
+    queue: QueueSettings
+    stores: Mapping[str, StoreSettings]
+    policies: Mapping[str, Policy]
+    warnings: Sequence[Finding] = ()

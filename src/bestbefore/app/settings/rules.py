@@ -1,0 +1,142 @@
+"""Rules about several keys together.
+
+They look at the file as it was written, so that they also speak where something else is wrong:
+what has another type than expected is left to `shape`.
+"""
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from bestbefore.app.settings import values
+from bestbefore.app.settings.problems import Place, Problem, Unfit, shown
+from bestbefore.app.settings.schema import NAMED
+from bestbefore.domain.selection import MAX_KEY_BYTES
+
+Raw = Mapping[str, Any]
+
+
+def check(raw: Raw) -> Iterator[Problem]:
+    """Everything that several keys of the file get wrong together."""
+    for name in NAMED:
+        yield from _names(name, part(raw, name))
+    stores = part(raw, "stores")
+    for name, store in stores.items():
+        if isinstance(store, dict):
+            yield from _credentials(("stores", name), store)
+    for name, policy in part(raw, "policies").items():
+        objects = part(policy, "objects") if isinstance(policy, dict) else {}
+        if objects:
+            place = ("policies", name, "objects")
+            yield from _store(place, objects, list(stores))
+            yield from _scope(place, objects)
+            yield from _choice(place, objects)
+            yield from _kept(place, objects)
+
+
+def part(raw: Raw, key: str) -> Raw:
+    """The section *key*; empty where it is missing or something else."""
+    found = raw.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _names(sort: str, sections: Raw) -> Iterator[Problem]:
+    for name in sections:
+        if not values.NAME.fullmatch(name):
+            yield Problem(
+                (sort, name),
+                f"expected a name such as weekly-exports, found {shown(name)}",
+                f"use at most 100 {values.NAME_RULE}",
+            )
+
+
+def _credentials(place: Place, store: Raw) -> Iterator[Problem]:
+    pair = ("access_key_id", "secret_access_key")
+    given = [key for key in pair if store.keys() & {key, f"{key}_env", f"{key}_file"}]
+    if len(given) == 1:
+        other = next(key for key in pair if key not in given)
+        yield Problem(
+            (*place, other),
+            f"expected it beside {given[0]}, found none",
+            f"add {other}_env, or leave both out for boto3's own credential chain",
+        )
+
+
+def _store(place: Place, objects: Raw, stores: list[str]) -> Iterator[Problem]:
+    name = objects.get("store")
+    if not isinstance(name, str) or name in stores or not name.strip():
+        return
+    if close := get_close_matches(name, stores, n=1):
+        remedy = f'did you mean "{close[0]}"?'
+    else:
+        remedy = f"add [stores.{name}]" + (f" or use {', '.join(stores)}" if stores else "")
+    yield Problem((*place, "store"), f"there is no store {shown(name)}", remedy)
+
+
+def _scope(place: Place, objects: Raw) -> Iterator[Problem]:
+    where = (*place, "prefix")
+    whole = objects.get("whole_bucket") is True
+    if "prefix" not in objects:
+        if not whole:
+            yield Problem(
+                where,
+                "expected a prefix, found none",
+                'add prefix = "exports/", or whole_bucket = true for everything in the bucket',
+            )
+        return
+    if whole:
+        yield Problem(
+            where, "expected a prefix or whole_bucket = true, found both", "remove one of them"
+        )
+    elif isinstance(prefix := objects["prefix"], str):
+        try:
+            _prefix(prefix, literal=objects.get("prefix_is_literal") is True)
+        except Unfit as fault:
+            yield Problem(where, fault.message, fault.remedy)
+
+
+def _prefix(prefix: str, *, literal: bool) -> None:
+    if not prefix.strip():
+        raise Unfit(
+            f"expected the beginning of the keys, found {shown(prefix)}",
+            "write it, or whole_bucket = true instead for everything in the bucket",
+        )
+    values.resolved(prefix)
+    if len(prefix.encode()) > MAX_KEY_BYTES:
+        raise Unfit(f"no key is longer than {MAX_KEY_BYTES:,} bytes", "shorten it")
+    if not literal and not prefix.endswith("/"):
+        raise Unfit(
+            f'expected a prefix that ends in "/", found {shown(prefix)}',
+            f"write {shown(prefix + '/')}, or add prefix_is_literal = true to take every key that "
+            "begins like this",
+        )
+
+
+def _choice(place: Place, objects: Raw) -> Iterator[Problem]:
+    if "match" in objects and "regex" in objects:
+        yield Problem((*place, "match"), "expected match or regex, found both", "keep one")
+    try:
+        smallest, largest = (values.size(objects[key]) for key in ("min_size", "max_size"))
+    except (KeyError, Unfit):
+        return
+    if smallest > largest:
+        yield Problem(
+            (*place, "min_size"),
+            f"{shown(objects['min_size'])} is more than max_size, so nothing fits both",
+            "correct one of them",
+        )
+
+
+def _kept(place: Place, objects: Raw) -> Iterator[Problem]:
+    for key, needed, why in (
+        ("generation", "keep_generations", "generation alone would protect nothing"),
+        ("keep_generations", "generation", "without it no generation can be told from another"),
+        ("keep_last_group", "keep_last", "a group alone would protect nothing"),
+        ("keep_last_min_size", "keep_last", "a size alone would protect nothing"),
+    ):
+        if key in objects and needed not in objects:
+            yield Problem(
+                (*place, needed),
+                f"expected it beside {key}, found none ({why})",
+                f"add {needed}, or remove {key}",
+            )

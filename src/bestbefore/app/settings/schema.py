@@ -1,0 +1,143 @@
+"""The file as it is written: every key that is available, and what each of them takes.
+
+Rules about several keys together are in `rules`; what later versions bring is in `later`.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
+
+from bestbefore.app.settings import later, values
+from bestbefore.app.settings.problems import Place
+from bestbefore.domain.failure import Attempts
+from bestbefore.domain.policy import Reach
+from bestbefore.domain.retention import Age
+
+Text = Annotated[str, AfterValidator(values.resolved)]
+Label = Annotated[str, AfterValidator(values.label)]
+Plain = Annotated[str, AfterValidator(values.filled)]
+Pattern = Annotated[str, AfterValidator(values.pattern)]
+Variable = Annotated[str, AfterValidator(values.variable)]
+Size = Annotated[int, PlainValidator(values.size)]
+Tries = Annotated[int, Field(ge=1, le=100)]
+Count = Annotated[int, Field(ge=1, le=10**15)]
+
+
+class Section(BaseModel):
+    """Unknown keys and near-miss types are errors, never guessed at."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class StateSection(Section):
+    """``[state]``"""
+
+    url: Plain | None = None
+    url_env: Variable | None = None
+    url_file: Text | None = None
+
+
+class QueueSection(Section):
+    """``[queue]``"""
+
+    kind: Annotated[str, AfterValidator(later.queue_kind)] = "state"
+    lease: Annotated[timedelta, PlainValidator(values.lease)] = values.SHORTEST_LEASE
+
+
+class StoreSection(Section):
+    """``[stores.NAME]``"""
+
+    kind: Annotated[str, AfterValidator(later.store_kind)]
+    endpoint_url: Plain | None = None
+    endpoint_url_env: Variable | None = None
+    endpoint_url_file: Text | None = None
+    region: Text | None = None
+    access_key_id: Plain | None = None
+    access_key_id_env: Variable | None = None
+    access_key_id_file: Text | None = None
+    secret_access_key: Plain | None = None
+    secret_access_key_env: Variable | None = None
+    secret_access_key_file: Text | None = None
+
+
+class AttemptsSection(Section):
+    """``[policies.NAME] attempts``"""
+
+    transient: Tries = Attempts().transient
+    permission: Tries = Attempts().permission
+    unknown: Tries = Attempts().unknown
+
+
+class ObjectsSection(Section):
+    """``[policies.NAME.objects]``"""
+
+    store: Text
+    bucket: Annotated[str, AfterValidator(values.bucket)]
+    prefix: str | None = None
+    prefix_is_literal: bool = False
+    whole_bucket: bool = False
+    match: Plain | None = None
+    regex: Pattern | None = None
+    min_size: Size = 0
+    max_size: Size | None = None
+    folder_markers: Annotated[str, AfterValidator(later.folder_markers)] = "keep"
+    generation: Annotated[str, AfterValidator(values.generation_pattern)] | None = None
+    keep_generations: Count | None = None
+    keep_last: Count | None = None
+    keep_last_group: Pattern | None = None
+    keep_last_min_size: Size = 0
+
+
+class PolicySection(Section):
+    """``[policies.NAME]``"""
+
+    version: Label
+    owner: Label = ""
+    schedule: Annotated[str, AfterValidator(values.schedule)] | None = None
+    timezone: Annotated[str, AfterValidator(values.timezone)] = "UTC"
+    older_than: Annotated[Age, PlainValidator(values.age)]
+    action: Annotated[str, AfterValidator(later.action)] = "delete"
+    max_deletes: Count | None = None
+    max_fraction: Annotated[float, Field(gt=0, le=1)] | None = None
+    first_run_limit: Annotated[int, Field(ge=0, le=10**15)] = Reach().first_run_limit
+    priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
+    attempts: AttemptsSection = AttemptsSection()
+    objects: ObjectsSection
+
+
+class File(Section):
+    """The whole of ``bestbefore.toml``."""
+
+    state: StateSection = StateSection()
+    queue: QueueSection = QueueSection()
+    stores: dict[str, StoreSection] = {}
+    policies: dict[str, PolicySection] = {}
+
+
+NAMED = ("stores", "policies")
+"""Sections whose sections are named by the author."""
+
+SECTIONS: Mapping[Place, type[Section]] = {
+    (): File,
+    ("state",): StateSection,
+    ("queue",): QueueSection,
+    ("stores", "*"): StoreSection,
+    ("policies", "*"): PolicySection,
+    ("policies", "*", "attempts"): AttemptsSection,
+    ("policies", "*", "objects"): ObjectsSection,
+}
+"""What stands where; ``*`` is a name the author gave."""
+
+
+def general(place: Place) -> Place:
+    """*place* with an author's name replaced by ``*``."""
+    return (place[0], "*", *place[2:]) if len(place) > 1 and place[0] in NAMED else place
+
+
+def available_keys() -> frozenset[Place]:
+    """Every key a file may hold today, sections included."""
+    return frozenset(
+        (*place, key) for place, model in SECTIONS.items() for key in model.model_fields
+    )

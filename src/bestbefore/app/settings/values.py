@@ -1,0 +1,178 @@
+"""How single values are written: durations, sizes, patterns, names, URLs."""
+
+import re
+import warnings
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+from bestbefore.adapters.schedulers.cron import schedule_problem, timezone_problem
+from bestbefore.app.settings.problems import Unfit, shown
+from bestbefore.domain.retention import ACCEPTED, Age, parse_age
+
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
+NAME_RULE = "lower-case letters, digits, dots, underscores and hyphens, a letter or digit first"
+
+SHORTEST_LEASE = timedelta(seconds=60)
+LONGEST_LEASE = timedelta(hours=12)
+
+_BUCKET = re.compile(r"[A-Za-z0-9._-]{1,255}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SIZE = re.compile(r"(\d{1,15}) ?([A-Za-z]+)", re.ASCII)
+_UNITS: dict[str, int] = {"B": 1} | {
+    f"{letter}{suffix}": base**power
+    for power, letters in enumerate(("kK", "M", "G", "T"), start=1)
+    for letter in letters
+    for suffix, base in (("B", 1000), ("iB", 1024))
+}
+_SIZES = '"0B", "10KB", "1MB" (1,000s) or "1MiB" (1,024s)'
+
+
+def age(value: object) -> Age:
+    """``older_than``: a duration that cannot be misread."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise Unfit(f"expected a duration, found {shown(value)}", f"write one of {ACCEPTED}")
+    try:
+        return parse_age(value)
+    except ValueError as error:
+        # The domain's own words already hold both what is wrong and what to write.
+        message, _, remedy = str(error).partition("; ")
+        raise Unfit(message, remedy or f"write one of {ACCEPTED}") from error
+
+
+def lease(value: object) -> timedelta:
+    """A time from `SHORTEST_LEASE` to `LONGEST_LEASE`."""
+    remedy = 'write a duration from "60s" to "12h", such as "60s" or "5min"'
+    try:
+        length = parse_age(value) if isinstance(value, str) else None
+    except ValueError:
+        length = None
+    if length is None or length.months:
+        raise Unfit(f"expected a duration, found {shown(value)}", remedy)
+    if not SHORTEST_LEASE.total_seconds() <= length.seconds <= LONGEST_LEASE.total_seconds():
+        raise Unfit(f"expected 60s to 12h, found {shown(value)}", remedy)
+    return timedelta(seconds=length.seconds)
+
+
+def size(value: object) -> int:
+    """A size in bytes, from a number with a unit; a bare one says nothing about its unit."""
+    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if found is None or found[2] not in _UNITS:
+        raise Unfit(
+            f"expected a size as a text with a unit, found {shown(value)}", f"write {_SIZES}"
+        )
+    number, unit = found.groups()
+    return int(number) * _UNITS[unit]
+
+
+def pattern(value: str) -> str:
+    """A regular expression that compiles, today and in the next Python."""
+    filled(value)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # "possible nested set": its meaning may change
+            re.compile(value)
+    except (re.error, OverflowError, RecursionError, Warning) as error:
+        raise Unfit(
+            f"expected a regular expression, found {shown(value)} ({error})",
+            "correct it (Python's re syntax; single quotes keep backslashes as they are)",
+        ) from error
+    return value
+
+
+def generation_pattern(value: str) -> str:
+    """A `pattern` with a group named ``generation``."""
+    if "generation" not in re.compile(pattern(value)).groupindex:
+        raise Unfit(
+            f"expected a group named generation, found {shown(value)}",
+            r"write for example 'exports/(?P<generation>\d{4}-\d{2})/'",
+        )
+    return value
+
+
+def filled(value: str) -> str:
+    """A text that says something."""
+    if not value.strip():
+        raise Unfit(f"expected a text, found {shown(value)}", "write a value or remove the key")
+    return value
+
+
+def resolved(value: str) -> str:
+    """A `filled` text without ``${VARIABLE}``, which nothing here would ever fill in."""
+    filled(value)
+    if "${" in value:
+        raise Unfit(
+            f"expected the value itself, found {shown(value)}",
+            "variables are not filled in here: write what it stands for",
+        )
+    return value
+
+
+def label(value: str) -> str:
+    """A short text on one line, for messages and screens."""
+    resolved(value)
+    if value != value.strip() or not value.isprintable() or len(value) > 100:
+        raise Unfit(
+            f"expected one line of at most 100 printable characters, found {shown(value)}",
+            "shorten it to one line",
+        )
+    return value
+
+
+def bucket(value: str) -> str:
+    """A bucket's bare name."""
+    resolved(value)
+    if not _BUCKET.fullmatch(value):
+        name = value.removeprefix("s3://").split("/")[0]
+        remedy = (
+            f'write bucket = "{name}" and put the rest into prefix'
+            if _BUCKET.fullmatch(name)
+            else "write the name alone: letters, digits, dots, underscores and hyphens"
+        )
+        raise Unfit(f"expected the name of a bucket, found {shown(value)}", remedy)
+    return value
+
+
+def variable(value: str) -> str:
+    """The name of an environment variable. Not shown, in case the secret itself stands here."""
+    if not _VARIABLE.fullmatch(value):
+        raise Unfit(
+            "expected the name of an environment variable, found something else",
+            "write its name, without $ and without its value",
+        )
+    return value
+
+
+def schedule(value: str) -> str:
+    """A cron expression with five fields that names a date at all."""
+    if not value.strip():
+        raise Unfit(
+            f"expected a cron expression, found {shown(value)}",
+            "remove the key if the policy is only run by hand",
+        )
+    if problem := schedule_problem(value):
+        raise Unfit(f"{shown(value)} {problem}", 'write for example "0 2 * * *"')
+    return value
+
+
+def timezone(value: str) -> str:
+    """A key of the time zone database."""
+    if problem := timezone_problem(value):
+        raise Unfit(f"{shown(value)} {problem}", 'write for example "UTC" or "Europe/Berlin"')
+    return value
+
+
+def endpoint(value: str) -> str:
+    """An HTTP address without credentials, as messages and logs show it."""
+    resolved(value)
+    try:
+        parts = urlsplit(value)
+        good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        good = False
+        parts = urlsplit("")
+    if not good or parts.query or parts.fragment or "@" in value:
+        raise Unfit(
+            "expected the address of an object store, without user, password or query",
+            'write for example "http://127.0.0.1:8333", or remove the key for AWS',
+        )
+    return value.rstrip("/")

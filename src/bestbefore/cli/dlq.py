@@ -1,0 +1,247 @@
+"""`dlq list|show|redrive|discard|absorb`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bestbefore.app.system import System
+from bestbefore.cli.context import emit, fail, opened, verb
+from bestbefore.cli.text import printable, table
+from bestbefore.domain.failure import FailureClass
+from bestbefore.ports.ledger import DeadFilter
+from bestbefore.read.documents import Document, dead_letter_document
+from bestbefore.stages.redrive import correct, redrive
+
+
+def filters(function: Callable[..., None]) -> Callable[..., None]:
+    """The options that say which dead letters are meant, as one `DeadFilter`."""
+    classes = click.Choice([member.value for member in FailureClass])
+    for option in (
+        click.option("--superseded", is_flag=True, help="Those of versions no longer current."),
+        click.option("--id", "operation_id", help="The one with this operation id (or its start)."),
+        click.option("--class", "failure_class", type=classes, help="Those of this class."),
+        click.option("--policy", help="Those of this policy."),
+    ):
+        function = option(function)
+    return function
+
+
+@click.group()
+def dlq() -> None:
+    """Dead letters: what is out of its budget and waits for a person."""
+
+
+@dlq.command("list")
+@filters
+@click.option("--limit", type=click.IntRange(1), default=1000, show_default=True)
+@verb
+def list_(config: Path, as_json: bool, limit: int, **given: Any) -> None:
+    """List dead letters, oldest failure first."""
+    with opened(config) as system:
+        letters = system.dead_letters.dead(_filter(system, given), limit)
+        documents = [dead_letter_document(letter) for letter in letters]
+    emit(as_json, documents, lambda: _list_text(documents))
+
+
+@dlq.command()
+@click.argument("operation_id")
+@verb
+def show(config: Path, as_json: bool, operation_id: str) -> None:
+    """Show one dead letter with all its attempts."""
+    with opened(config) as system:
+        which = _filter(system, {"operation_id": operation_id})
+        letter = system.dead_letters.dead(which)[0]
+        document = dead_letter_document(letter, system.records.attempts(letter.row))
+    emit(as_json, document, lambda: _show_text(document))
+
+
+@dlq.command("redrive")
+@filters
+@click.option("--all", "everything", is_flag=True, help="All dead letters.")
+@click.option("--dry-run", is_flag=True, help="Only count; wins over everything else.")
+@click.option("--yes", is_flag=True, help="Accepted for scripts; nothing is asked anyway.")
+@click.option("--rate", type=click.FloatRange(0, min_open=True), help="At most so many a second.")
+@click.option("--canary", type=click.IntRange(1), help="Only the first so many, to look first.")
+@click.option("--set", "corrected", metavar="key=KEY", help="With --id: the corrected target.")
+@verb
+def redrive_(
+    config: Path,
+    as_json: bool,
+    everything: bool,
+    dry_run: bool,
+    yes: bool,  # noqa: ARG001  (a script may say so; there is no question to skip)
+    rate: float | None,
+    canary: int | None,
+    corrected: str | None,
+    **given: Any,
+) -> None:
+    """Send dead letters again, each with a fresh budget and the same id.
+
+    Correct the source first: the object is read again before it is deleted. Where the target
+    itself was wrong, --id X --set key=NEW closes X and plans the corrected object in its place.
+    """
+    _require_choice(everything, given)
+    with opened(config) as system:
+        which = _filter(system, given)
+        if corrected is not None:
+            document = _correct(system, which, corrected, dry_run=dry_run)
+        else:
+            done = redrive(
+                system.dead_letters,
+                which,
+                system.clock,
+                system.person,
+                rate=rate,
+                canary=canary,
+                dry_run=dry_run,
+            )
+            document = {
+                "redriven": 0 if dry_run else done.redriven,
+                "would_redrive": done.redriven if dry_run else 0,
+                "refused": done.refused,
+                "remaining": done.remaining,
+                "dry_run": dry_run,
+            }
+    emit(as_json, document, lambda: _redrive_text(document))
+
+
+@dlq.command()
+@filters
+@click.option("--all", "everything", is_flag=True, help="All dead letters.")
+@click.option("--reason", required=True, help="Why, for the record.")
+@click.option("--dry-run", is_flag=True, help="Only count.")
+@verb
+def discard(
+    config: Path, as_json: bool, everything: bool, reason: str, dry_run: bool, **given: Any
+) -> None:
+    """Close dead letters without deleting anything."""
+    _require_choice(everything, given)
+    with opened(config) as system:
+        rows = [letter.row for letter in system.dead_letters.dead(_filter(system, given))]
+        done = len(rows)
+        if not dry_run:
+            now = system.clock.now()
+            done = system.dead_letters.discard(rows, reason, system.person, now)
+    document = {"discarded": 0 if dry_run else done, "would_discard": done if dry_run else 0}
+    text = f"dry run: {done:,} would be discarded" if dry_run else f"discarded {done:,}"
+    emit(as_json, document, lambda: text)
+
+
+@dlq.command()
+@verb
+def absorb(config: Path, as_json: bool) -> None:
+    """Bring a broker's own dead letters and unreadable messages into the ledger."""
+    with opened(config):
+        document = {"absorbed": 0}
+    emit(as_json, document,
+         lambda: "nothing to absorb: the queue is the state database and has no dead letters "
+         "of its own")  # fmt: skip
+
+
+def _filter(system: System, given: dict[str, Any]) -> DeadFilter:
+    named = given.get("operation_id")
+    failure_class = given.get("failure_class")
+    policy = given.get("policy")
+    return DeadFilter(
+        policy=policy,
+        failure_class=FailureClass(failure_class) if failure_class else None,
+        operation_id=_whole_id(system, named) if named else None,
+        superseded=bool(given.get("superseded")),
+    )
+
+
+def _whole_id(system: System, start: str) -> bytes:
+    """The dead letter's id that begins with *start*."""
+    wanted = start.lower()
+    found = [
+        letter.operation_id
+        for letter in system.dead_letters.dead(DeadFilter())
+        if letter.operation_id.hex().startswith(wanted)
+    ]
+    if len(found) != 1:
+        problem = "is no dead letter" if not found else f"fits {len(found)} dead letters"
+        fail(f"operation {printable(start)} {problem}; `bestbefore dlq list` shows their ids")
+    return found[0]
+
+
+def _require_choice(everything: bool, given: dict[str, Any]) -> None:
+    if everything == any(given.values()):
+        raise click.UsageError("say which: either --all, or --policy, --class, --id, --superseded")
+
+
+def _correct(system: System, which: DeadFilter, corrected: str, *, dry_run: bool) -> Document:
+    name, separator, key = corrected.partition("=")
+    if which.operation_id is None or name != "key" or not separator:
+        raise click.UsageError("--set takes key=KEY and goes with --id")
+    letter = system.dead_letters.dead(which)[0]
+    policy = system.policy(letter.policy)
+    if policy.version != letter.policy_version:
+        fail(
+            f"operation {letter.operation_id.hex()}: it is of version {letter.policy_version}, "
+            f"and {system.settings.path} has {policy.version}"
+        )
+    operation_id = correct(
+        system.dead_letters,
+        letter,
+        key,
+        policy,
+        system.store(policy.connection).lister,
+        system.clock,
+        system.person,
+        dry_run=dry_run,
+    )
+    return {
+        "redriven": 0 if dry_run else 1,
+        "would_redrive": 1 if dry_run else 0,
+        "refused": 0,
+        "remaining": 0,
+        "dry_run": dry_run,
+        "corrected_by": operation_id.hex(),
+    }
+
+
+def _list_text(documents: list[Document]) -> str:
+    if not documents:
+        return "no dead letters"
+    return table(
+        ("operation", "policy", "class", "attempts", "last failed", "key", "error"),
+        [
+            (d["operation_id"][:12], d["policy"], d["failure_class"], d["attempts"],
+             d["last_failed_at"], d["command"]["key"], d["error"])
+            for d in documents
+        ],
+    )  # fmt: skip
+
+
+def _show_text(document: Document) -> str:
+    command = document["command"]
+    lines = [
+        f"operation {document['operation_id']}",
+        f"  {command['action']} {printable(command['bucket'] + '/' + command['key'])}",
+        f"  seen with etag {command['etag']}, last modified {command['last_modified']}",
+        f"  policy {document['policy']} ({document['policy_version']}), owner "
+        f"{document['owner'] or '-'}, run {document['run_id']}",
+        f"  dead: {document['failure_class']} after {document['attempts']} attempts, "
+        f"redriven {document['redriven']} times",
+    ]
+    lines += [
+        f"    {attempt['at']}  {attempt['failure_class']}: {printable(attempt['error'])}"
+        for attempt in document["history"]
+    ]
+    if document["superseded"]:
+        lines.append("  its policy version is no longer current: discard it, a redrive is refused")
+    return "\n".join(lines)
+
+
+def _redrive_text(document: Document) -> str:
+    if document["dry_run"]:
+        lines = [f"dry run: {document['would_redrive']:,} would be redriven"]
+    else:
+        lines = [f"redriven: {document['redriven']:,}; `bestbefore work` takes them up"]
+    if document["refused"]:
+        lines.append(f"refused: {document['refused']:,} of versions that are no longer current")
+    if document["remaining"]:
+        lines.append(f"left for after the canary: {document['remaining']:,}")
+    return "\n".join(lines)

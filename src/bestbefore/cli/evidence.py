@@ -1,0 +1,71 @@
+"""`verify`, `explain` and `export`: what is still there, why, and what was done."""
+
+import json
+from pathlib import Path
+
+import click
+
+from bestbefore.app.questions import explanation, verification
+from bestbefore.cli.context import FAILING, Stop, emit, opened, verb
+from bestbefore.cli.progress import watched
+from bestbefore.cli.text import printable
+from bestbefore.ports.records import OperationFilter
+from bestbefore.read.documents import Document, evidence_document
+
+
+@click.command()
+@click.argument("policy")
+@verb
+def verify(config: Path, as_json: bool, policy: str) -> None:
+    """Scan again and count what should be gone and is still there.
+
+    Trusts the store's listing, not the ledger. Exit status 1 if anything is overdue.
+    """
+    with opened(config) as system, watched() as progress:
+        document = verification(system, system.policy(policy), progress.page, Stop())
+    emit(as_json, document, lambda: _verify_text(document))
+    raise SystemExit(FAILING if document["overdue"] else 0)
+
+
+@click.command()
+@click.argument("policy")
+@click.argument("key")
+@verb
+def explain(config: Path, as_json: bool, policy: str, key: str) -> None:
+    """Say why the object KEY stays or goes under POLICY, right now."""
+    with opened(config) as system, watched() as progress:
+        document = explanation(system, system.policy(policy), key, progress.page, Stop())
+    emit(as_json, document, lambda: _explain_text(document))
+
+
+@click.command()
+@click.option("--policy", help="Only operations of this policy.")
+@click.option("--run", "run_id", help="Only operations of this run.")
+@verb
+def export(config: Path, as_json: bool, policy: str | None, run_id: str | None) -> None:  # noqa: ARG001
+    """Write the evidence as JSON Lines: who deleted what, when, why, under which version."""
+    with opened(config) as system:
+        if run_id is not None:
+            system.records.run(run_id)
+        for operation in system.records.operations(OperationFilter(policy, run_id)):
+            attempts = system.records.attempts(operation.row) if operation.failure_class else []
+            click.echo(json.dumps(evidence_document(operation, attempts)))
+
+
+def _verify_text(document: Document) -> str:
+    where = f"{document['policy']}, cutoff {document['cutoff']}"
+    if not document["overdue"]:
+        return f"verified {where}: nothing overdue among {document['scanned']:,} objects"
+    lines = [
+        f"{document['overdue']:,} overdue ({where}), the oldest last modified "
+        f"{document['oldest_overdue']}; for example:"
+    ]
+    lines += [f"  {printable(key)}" for key in document["sample"]]
+    return "\n".join(lines)
+
+
+def _explain_text(document: Document) -> str:
+    verdict = "goes" if document["eligible"] else "stays"
+    lines = [f"{printable(document['key'])} {verdict}:"]
+    lines += [f"  - {printable(reason)}" for reason in document["reasons"]]
+    return "\n".join(lines)

@@ -1,0 +1,113 @@
+"""`runs list|show|approve|cancel`."""
+
+from pathlib import Path
+
+import click
+
+from bestbefore.app.system import System
+from bestbefore.cli.context import emit, opened, verb
+from bestbefore.cli.text import counts, printable, size, table
+from bestbefore.domain.states import RunState
+from bestbefore.ports.records import OperationFilter
+from bestbefore.read.documents import Document, run_document
+
+_SAMPLE = 10
+
+
+@click.group()
+def runs() -> None:
+    """Look at runs, and decide about those that are parked."""
+
+
+@runs.command("list")
+@click.option("--policy", help="Only runs of this policy.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
+@verb
+def list_(config: Path, as_json: bool, policy: str | None, limit: int) -> None:
+    """List runs, newest slot first."""
+    with opened(config) as system:
+        documents = [run_document(run) for run in system.records.runs(policy, limit)]
+    emit(as_json, documents, lambda: _list_text(documents))
+
+
+@runs.command()
+@click.argument("run_id")
+@verb
+def show(config: Path, as_json: bool, run_id: str) -> None:
+    """Show one run: its counts, what came of it, and a sample of its objects."""
+    with opened(config) as system:
+        document = _shown(system, run_id)
+    emit(as_json, document, lambda: _show_text(document))
+
+
+@runs.command()
+@click.argument("run_id")
+@verb
+def approve(config: Path, as_json: bool, run_id: str) -> None:
+    """Release a parked run exactly as `runs show` shows it."""
+    with opened(config) as system:
+        system.plans.approve(run_id, system.person, system.clock.now())
+        document = _shown(system, run_id)
+    emit(as_json, document, lambda: f"run {run_id} is {document['state']}")
+
+
+@runs.command()
+@click.argument("run_id")
+@click.option("--reason", default="cancelled by a person", help="Why, for the record.")
+@verb
+def cancel(config: Path, as_json: bool, run_id: str, reason: str) -> None:
+    """End a run: what no worker has in hand stays where it is."""
+    with opened(config) as system:
+        system.plans.cancel(run_id, reason, system.person, system.clock.now())
+        document = _shown(system, run_id)
+    emit(as_json, document, lambda: f"run {run_id} is {document['state']}")
+
+
+def _shown(system: System, run_id: str) -> Document:
+    run = system.records.run(run_id)
+    sample = system.records.operations(OperationFilter(run_id=run_id), _SAMPLE)
+    document = run_document(
+        run, system.records.tallies(run, "outcome"), system.records.tallies(run, "retried")
+    )
+    document["sample"] = [f"{operation.bucket}/{operation.key}" for operation in sample]
+    return document
+
+
+def _list_text(documents: list[Document]) -> str:
+    if not documents:
+        return "no runs yet; `bestbefore plan POLICY` makes one"
+    return table(
+        ("run", "policy", "version", "slot", "state", "planned", "done", "dead"),
+        [
+            (d["run_id"], d["policy"], d["policy_version"], d["slot"], d["state"],
+             d["counts"]["planned"], d["counts"]["completed"], d["counts"]["dead"])
+            for d in documents
+        ],
+    )  # fmt: skip
+
+
+def _show_text(document: Document) -> str:
+    numbers = document["counts"]
+    lines = [
+        f"run {document['run_id']}: {document['policy']} ({document['policy_version']})",
+        f"  slot {document['slot']}, cutoff {document['cutoff']}, started by "
+        f"{document['trigger']} at {document['created_at']}",
+        f"  looks at {printable(document['target'])}",
+        f"  state {document['state']}" + _because(document),
+        f"  scanned {numbers['scanned']:,}, in scope {numbers['in_scope']:,}, "
+        f"planned {numbers['planned']:,}",
+        "  now " + counts({n: numbers[n] for n in ("waiting", "pending", "completed", "dead")}),
+        f"  protected: {counts(document['protected'])}",
+        f"  outcomes: {counts(document['outcomes'])}; {size(document['freed_bytes'])} freed",
+    ]
+    if document["sample"]:
+        lines.append("  for example:")
+        lines += [f"    {printable(name)}" for name in document["sample"]]
+    return "\n".join(lines)
+
+
+def _because(document: Document) -> str:
+    if not document["reason"]:
+        return ""
+    was = "" if document["state"] in (RunState.PARKED, RunState.CANCELLED) else "; it was parked"
+    return f"{was}: {printable(document['reason'])}"

@@ -1,0 +1,58 @@
+"""`status`."""
+
+from pathlib import Path
+
+import click
+
+from bestbefore.cli.context import emit, opened, verb
+from bestbefore.cli.text import printable, table
+from bestbefore.read.documents import Document
+from bestbefore.read.status import status_document
+
+
+@click.command()
+@verb
+def status(config: Path, as_json: bool) -> None:
+    """Is cleanup keeping up, and what stands in its way?"""
+    with opened(config) as system:
+        document = status_document(
+            system.settings.policies,
+            system.records,
+            system.work,
+            system.calendar,
+            system.clock.now(),
+        )
+    emit(as_json, document, lambda: _text(document))
+
+
+def _text(document: Document) -> str:
+    lines = [
+        table(
+            ("policy", "version", "last slot", "state", "backlog", "dead", "overdue", "next slot"),
+            [
+                (row["policy"], row["version"], row["last_slot"],
+                 "paused" if row["paused"] else row["state"], row["backlog"], row["dead"],
+                 row["overdue"], row["next_slot"])
+                for row in document["policies"]
+            ],
+        )
+    ]  # fmt: skip
+    lines += [
+        f"{row['policy']} is paused: {printable(row['paused'])}"
+        for row in document["policies"]
+        if row["paused"]
+    ]
+    lines += [
+        f"{row['policy']} is not in this file; what is left of it waits"
+        for row in document["policies"]
+        if not row["in_file"]
+    ]
+    lines += [
+        f"breaker open for {b['connection']} since {b['opened_at']}: {printable(b['reason'])}"
+        for b in document["breakers"]
+    ]
+    lines += [
+        f"{t['connection']} asked to slow down: {t['waiting']:,} wait until {t['next_due']}"
+        for t in document["throttles"]
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,52 @@
+"""Words and tables for people."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_BYTES = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+def printable(text: str) -> str:
+    """*text* on one line, with everything a terminal could take for a command escaped.
+
+    Keys and error texts are other people's: a line break in one must not look like a new line.
+    """
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode()
+        for char in text
+    )
+
+
+def size(count: float) -> str:
+    """*count* bytes in a readable unit (powers of 1,000)."""
+    unit = 0
+    while count >= 1000 and unit < len(_BYTES) - 1:
+        count, unit = count / 1000, unit + 1
+    return f"{count:,.0f} {_BYTES[unit]}" if unit == 0 else f"{count:,.1f} {_BYTES[unit]}"
+
+
+def counts(numbers: Mapping[str, int]) -> str:
+    """``3 deleted, 1 absent`` from a mapping; ``nothing`` from an empty one."""
+    return ", ".join(f"{n:,} {name}" for name, n in numbers.items() if n) or "nothing"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Columns as wide as their widest cell; numbers to the right."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
+    right = [all(isinstance(row[i], int) for row in rows) for i in range(len(header))]
+
+    def line(row: Sequence[str]) -> str:
+        padded = (
+            cell.rjust(width) if numeric else cell.ljust(width)
+            for cell, width, numeric in zip(row, widths, right, strict=True)
+        )
+        return "  ".join(padded).rstrip()
+
+    return "\n".join(map(line, [header, *cells]))
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else printable(str(value))

@@ -1,0 +1,171 @@
+"""What every object store adapter has to do. To run it over one::
+
+class TestMyStore(ObjectStoreContract):
+    @pytest.fixture
+    def store(self) -> ObjectWorld: ...     # an empty bucket, and both sides of the adapter
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+
+from bestbefore.domain.failure import Failure, FailureClass
+from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.selection import Listed
+from bestbefore.ports.objects import KeyRange, ObjectDeleter, ObjectLister, StoreError, Target
+
+EVERYTHING = KeyRange(None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectWorld:
+    """A store to try: *put* writes an object as somebody else would, *bucket* is empty and
+    *missing_bucket* does not exist."""
+
+    lister: ObjectLister
+    deleter: ObjectDeleter
+    put: Callable[[str, bytes], object]
+    bucket: str
+    missing_bucket: str = "bestbefore-no-such-bucket"
+
+    def listed(self, prefix: str = "", keys: KeyRange = EVERYTHING) -> list[Listed]:
+        """Every object of a range, page by page."""
+        found: list[Listed] = []
+        rest: KeyRange | None = keys
+        while rest is not None:
+            page = self.lister.page(self.bucket, prefix, rest)
+            found += page.items
+            rest = page.rest
+        return found
+
+    def keys(self, prefix: str = "") -> set[str]:
+        return {item.key for item in self.listed(prefix)}
+
+    def targets(self, prefix: str = "") -> list[Target]:
+        return [Target(item.key, item.etag, item.last_modified) for item in self.listed(prefix)]
+
+    def delete(self, targets: Sequence[Target]) -> Sequence[Outcome | Failure]:
+        return self.deleter.delete(self.bucket, targets)
+
+
+class ObjectStoreContract:
+    """Inherit, and give a ``store`` fixture of type `ObjectWorld`."""
+
+    def test_an_empty_bucket_lists_nothing_and_has_one_range(self, store: ObjectWorld) -> None:
+        assert store.listed() == []
+        assert list(store.lister.ranges(store.bucket, "", 8)) == [EVERYTHING]
+
+    def test_a_listing_names_key_size_etag_and_an_aware_time(self, store: ObjectWorld) -> None:
+        store.put("a/b.json", b"four")
+        (item,) = store.listed()
+        assert (item.key, item.size) == ("a/b.json", 4)
+        assert item.etag
+        assert '"' not in item.etag
+        assert item.last_modified.utcoffset() == timedelta(0)
+
+    def test_only_the_prefix_is_listed(self, store: ObjectWorld) -> None:
+        for key in ("a/1", "a/2", "ab/1", "b"):
+            store.put(key, b"x")
+        assert store.keys("a/") == {"a/1", "a/2"}
+
+    def test_a_bucket_that_does_not_exist_is_malformed_as_a_whole(self, store: ObjectWorld) -> None:
+        for ask in (
+            lambda: store.lister.describe(store.missing_bucket),
+            lambda: store.lister.page(store.missing_bucket, "", EVERYTHING),
+            lambda: store.lister.ranges(store.missing_bucket, "", 4),
+        ):
+            with pytest.raises(StoreError) as raised:
+                ask()
+            assert raised.value.failure.failure_class is FailureClass.MALFORMED
+            assert raised.value.failure.whole_source
+            assert store.missing_bucket in raised.value.failure.error
+
+    def test_facts_name_the_endpoint_and_an_unversioned_bucket(self, store: ObjectWorld) -> None:
+        facts = store.lister.describe(store.bucket)
+        assert facts.endpoint
+        assert facts.versioning is None
+        assert facts.server_time is None or facts.server_time.utcoffset() == timedelta(0)
+
+    def test_ranges_and_pages_cover_every_key_exactly_once(self, store: ObjectWorld) -> None:
+        wanted = {f"p/{folder}/{n:04d}" for folder in "abc-" for n in range(300)} | {"p/a", "p/a-1"}
+        with ThreadPoolExecutor(16) as threads:
+            list(threads.map(lambda key: store.put(key, b"x"), sorted(wanted)))
+        ranges = store.lister.ranges(store.bucket, "p/", 4)
+        assert ranges[0].after is None
+        assert ranges[-1].until is None
+        assert all(one.until == following.after for one, following in pairwise(ranges))
+        seen = [item.key for keys in ranges for item in store.listed("p/", keys)]
+        assert len(seen) == len(wanted)
+        assert set(seen) == wanted
+        first = store.lister.page(store.bucket, "p/", EVERYTHING)
+        assert len(first.items) <= 1_000
+        assert first.rest is not None
+        assert first.rest.after == first.items[-1].key
+
+    def test_a_look_tells_what_is_there_and_what_is_not(self, store: ObjectWorld) -> None:
+        keys = [f"k/{n:03d}" for n in range(40)]
+        for key in keys[::2]:
+            store.put(key, b"x")
+        looks = store.lister.look(store.bucket, keys)
+        assert set(looks) == set(keys)
+        for key in keys[1::2]:
+            assert looks[key] is None
+        for key in keys[::2]:
+            look = looks[key]
+            assert isinstance(look, Listed)
+            assert (look.key, look.size) == (key, 1)
+
+    def test_what_was_seen_is_deleted(self, store: ObjectWorld) -> None:
+        for key in ("a", "b", "c"):
+            store.put(key, b"x")
+        first, _, third = store.targets()
+        assert list(store.delete([third, first])) == [Outcome.DELETED, Outcome.DELETED]
+        assert store.keys() == {"b"}
+
+    def test_what_was_overwritten_stays(self, store: ObjectWorld) -> None:
+        store.put("a", b"old")
+        targets = store.targets()
+        store.put("a", b"new")
+        assert list(store.delete(targets)) == [Outcome.CHANGED]
+        assert store.keys() == {"a"}
+
+    def test_what_is_gone_is_absent_however_often_it_is_deleted(self, store: ObjectWorld) -> None:
+        store.put("a", b"x")
+        targets = store.targets()
+        assert list(store.delete(targets)) == [Outcome.DELETED]
+        assert list(store.delete(targets)) == [Outcome.ABSENT]
+        assert list(store.delete(targets)) == [Outcome.ABSENT]
+
+    def test_results_come_in_the_order_of_their_targets(self, store: ObjectWorld) -> None:
+        for key in ("changed", "deleted", "gone"):
+            store.put(key, b"x")
+        changed, deleted, gone = store.targets()
+        store.delete([gone])
+        store.put("changed", b"other")
+        outcomes = store.delete([gone, changed, deleted])
+        assert list(outcomes) == [Outcome.ABSENT, Outcome.CHANGED, Outcome.DELETED]
+
+    def test_an_impossible_key_is_malformed_and_alone(self, store: ObjectWorld) -> None:
+        store.put("a", b"x")
+        (good,) = store.targets()
+        results = store.delete([good._replace(key="k" * 1_025), good, good._replace(key="")])
+        assert [
+            result.failure_class if isinstance(result, Failure) else result for result in results
+        ] == [FailureClass.MALFORMED, Outcome.DELETED, FailureClass.MALFORMED]
+
+    def test_no_targets_are_no_work(self, store: ObjectWorld) -> None:
+        assert list(store.delete([])) == []
+
+    def test_many_threads_delete_at_once(self, store: ObjectWorld) -> None:
+        keys = [f"t/{n:03d}" for n in range(160)]
+        for key in keys:
+            store.put(key, b"x")
+        targets = store.targets()
+        with ThreadPoolExecutor(16) as threads:
+            results = threads.map(store.delete, [targets[n::16] for n in range(16)])
+        assert {outcome for result in results for outcome in result} == {Outcome.DELETED}
+        assert store.keys() == set()

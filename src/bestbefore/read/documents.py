@@ -1,0 +1,209 @@
+"""Documents: plain dicts in the shapes the design promises, ready for JSON.
+
+Times are ``YYYY-MM-DDTHH:MM:SSZ``; ids are hex. What is true of one is computed here, so that the
+command line, and later the API and the dashboard, cannot disagree.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from bestbefore.domain.command import ObjectCommand
+from bestbefore.domain.identity import instant
+from bestbefore.domain.report import Report
+from bestbefore.domain.run import Run
+from bestbefore.domain.states import RunState
+from bestbefore.ports.ledger import DeadLetter
+from bestbefore.ports.records import Attempt, OperationRecord, Tally
+
+Document = dict[str, Any]
+
+
+def when(moment: datetime | None) -> str | None:
+    """*moment* as documents show it."""
+    return None if moment is None else instant(moment)
+
+
+def plan_document(
+    run: Run, *, repeated: bool = False, approved: bool = False, dry_run: bool = False
+) -> Document:
+    """The answer to a trigger.
+
+    ``eligible = published + waiting + already_pending + already_completed + already_dead +
+    reappeared + refused`` always holds. A slot that had its answer already published nothing
+    this time: what its run planned shows as already pending, completed or dead.
+    """
+    if repeated and not approved:
+        held_back = 0 if run.released else run.waiting
+        counts = {
+            "published": 0,
+            "waiting": held_back,
+            "already_pending": run.already_pending + run.waiting - held_back + run.pending,
+            "already_completed": run.already_completed + run.completed,
+            "already_dead": run.already_dead + run.dead,
+            "reappeared": 0,
+            "refused": run.refused,
+        }
+    else:
+        planned = run.planned - run.reappeared
+        held_back = 0 if run.released else min(planned, max(0, run.waiting - run.reappeared))
+        if dry_run:
+            held_back = planned
+        counts = {
+            "published": planned - held_back,
+            "waiting": held_back,
+            "already_pending": run.already_pending,
+            "already_completed": run.already_completed,
+            "already_dead": run.already_dead,
+            "reappeared": run.reappeared,
+            "refused": run.refused,
+        }
+    return {
+        "run_id": run.run_id,
+        "policy": run.policy,
+        "policy_version": run.policy_version,
+        "slot": when(run.slot),
+        "cutoff": when(run.cutoff),
+        "state": run.state.value,
+        "unit": "object",
+        "scanned": run.scanned,
+        "in_scope": run.in_scope,
+        "eligible": sum(counts.values()),
+        "protected": dict(run.protected),
+        **counts,
+        "repeated": repeated,
+        "complete": run.complete,
+        "reason": run.reason,
+        "dry_run": dry_run,
+    }
+
+
+def work_document(report: Report) -> Document:
+    """What one worker did."""
+    return {
+        "received": report.received,
+        "completed": report.completed,
+        "outcomes": dict(report.outcomes),
+        "already_completed": report.late,
+        "retried": dict(report.retried),
+        "dead": report.dead,
+        "left": dict(report.left),
+    }
+
+
+def run_document(
+    run: Run,
+    outcomes: Mapping[str, Tally] | None = None,
+    retried: Mapping[str, Tally] | None = None,
+) -> Document:
+    """A run and its counts; with *outcomes*, what came of it as well."""
+    document: Document = {
+        "run_id": run.run_id,
+        "policy": run.policy,
+        "policy_version": run.policy_version,
+        "slot": when(run.slot),
+        "cutoff": when(run.cutoff),
+        "state": run.state.value,
+        "reason": run.reason,
+        "trigger": run.trigger.value,
+        "complete": run.complete,
+        "target": run.target,
+        "created_at": when(run.created_at),
+        "counts": {
+            "scanned": run.scanned,
+            "in_scope": run.in_scope,
+            "planned": run.planned,
+            "waiting": run.waiting,
+            "pending": run.pending,
+            "completed": run.completed,
+            "dead": run.dead,
+            "already_pending": run.already_pending,
+            "already_completed": run.already_completed,
+            "already_dead": run.already_dead,
+            "reappeared": run.reappeared,
+            "refused": run.refused,
+        },
+        "protected": dict(run.protected),
+    }
+    if outcomes is not None:
+        document["outcomes"] = {name: tally.n for name, tally in outcomes.items()}
+        document["freed_bytes"] = sum(tally.bytes for tally in outcomes.values())
+    if retried is not None:
+        document["retried"] = {name: tally.n for name, tally in retried.items()}
+    return document
+
+
+def dead_letter_document(letter: DeadLetter, attempts: Sequence[Attempt] | None = None) -> Document:
+    """A dead letter; with *attempts*, its whole history."""
+    command = ObjectCommand(
+        letter.policy,
+        letter.policy_version,
+        letter.slot,
+        letter.action,
+        letter.bucket,
+        letter.key,
+        letter.etag,
+        letter.last_modified,
+    )
+    document: Document = {
+        "operation_id": letter.operation_id.hex(),
+        "policy": letter.policy,
+        "policy_version": letter.policy_version,
+        "owner": letter.owner,
+        "superseded": letter.superseded,
+        "run_id": letter.run_id,
+        "command": command.message(),
+        "failure_class": letter.failure_class.value,
+        "error": letter.error,
+        "attempts": letter.attempts,
+        "redriven": letter.redriven,
+        "first_failed_at": when(letter.first_failed_at),
+        "last_failed_at": when(letter.last_failed_at),
+    }
+    if attempts is not None:
+        document["history"] = [_attempt(attempt) for attempt in attempts]
+    return document
+
+
+def evidence_document(operation: OperationRecord, attempts: Sequence[Attempt]) -> Document:
+    """Everything known of one operation: who, when, why, under which policy version."""
+    return {
+        "operation_id": operation.operation_id.hex(),
+        "policy": operation.policy,
+        "policy_version": operation.policy_version,
+        "owner": operation.owner,
+        "run_id": operation.run_id,
+        "slot": when(operation.slot),
+        "cutoff": when(operation.cutoff),
+        "action": operation.action,
+        "bucket": operation.bucket,
+        "key": operation.key,
+        "etag": operation.etag,
+        "last_modified": when(operation.last_modified),
+        "size": operation.size,
+        "seen_at": when(operation.seen_at),
+        "state": operation.state.value,
+        "outcome": operation.outcome.value if operation.outcome else None,
+        "completed_at": when(operation.completed_at),
+        "completed_by": operation.completed_by,
+        "failure_class": operation.failure_class.value if operation.failure_class else None,
+        "error": operation.error,
+        "redriven": operation.redriven,
+        "reappearances": operation.reappearances,
+        "corrects": operation.corrects.hex() if operation.corrects else None,
+        "attempts": [_attempt(attempt) for attempt in attempts],
+    }
+
+
+def finished(run: Run) -> bool:
+    """Whether a run came to a good end: drained, with nothing dead."""
+    return run.state is RunState.DRAINED and not run.dead
+
+
+def _attempt(attempt: Attempt) -> Document:
+    return {
+        "at": when(attempt.at),
+        "failure_class": attempt.failure_class.value,
+        "error": attempt.error,
+        "by": attempt.by,
+    }

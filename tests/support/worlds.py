@@ -1,0 +1,253 @@
+"""A whole system in one process: real SQLite, stores in memory, a clock that tests turn.
+
+    with World(tmp_path, policy()) as world:
+        world.put("exports/a.json")
+        run = world.plan()
+        report = world.work()
+        world.assert_reconciled()
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from hashlib import md5
+from pathlib import Path
+from typing import Any, Self
+
+import sqlalchemy as sa
+from support.clock import NOW, ManualClock
+from support.memory import MemoryStore
+
+from bestbefore.adapters.state.schema import operations, runs, tallies
+from bestbefore.app.settings import QueueSettings, Settings, StateSettings, StoreSettings
+from bestbefore.app.system import Store, System
+from bestbefore.domain.failure import Attempts, Failure, FailureClass
+from bestbefore.domain.policy import ObjectSource, Policy, Reach
+from bestbefore.domain.report import Report
+from bestbefore.domain.retention import Age
+from bestbefore.domain.run import Run, Trigger
+from bestbefore.domain.selection import Listed
+from bestbefore.domain.states import State
+from bestbefore.ports.ledger import DeadFilter, DeadLetter
+from bestbefore.ports.records import OperationFilter, OperationRecord
+from bestbefore.stages.plan import Planned
+from bestbefore.stages.redrive import Redriven, redrive
+from bestbefore.stages.work import Options, Worker
+
+OLD = NOW - timedelta(days=180)
+YOUNG = NOW - timedelta(days=1)
+SIZE = 100
+
+
+def policy(
+    name: str = "exports",
+    version: str = "v1",
+    *,
+    days: int = 30,
+    store: str = "s",
+    prefix: str = "exports/",
+    attempts: Attempts | None = None,
+    priority: int = 0,
+    max_deletes: int | None = None,
+    max_fraction: float | None = None,
+    first_run_limit: int = 10_000,
+    **source: Any,
+) -> Policy:
+    """A policy over `exports/` of one bucket; further keywords are those of `ObjectSource`."""
+    return Policy(
+        name,
+        version,
+        "growth-team",
+        Age(0, days * 86_400),
+        ObjectSource(store, source.pop("bucket", "bucket"), prefix, **source),
+        priority=priority,
+        reach=Reach(max_deletes, max_fraction, first_run_limit),
+        attempts=attempts or Attempts(),
+    )
+
+
+def listed(key: str, *, age: datetime = OLD, size: int = SIZE, content: str = "") -> Listed:
+    """An object; its ETag follows from *content* (the key's own, if not given)."""
+    etag = md5((content or key).encode(), usedforsecurity=False).hexdigest()
+    return Listed(key, size, etag, age)
+
+
+class World:
+    """One process's system over stores in memory. ``store`` is the one called ``s``."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *policies: Policy,
+        clock: ManualClock | None = None,
+        stores: Mapping[str, MemoryStore] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.clock = clock or ManualClock()
+        self.stores = dict(stores or {})
+        for of in policies:
+            self.stores.setdefault(of.connection, MemoryStore())
+        self.spread: Callable[[], float] = lambda: 0.5
+        self.system = self._open(policies)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.system.close()
+
+    @property
+    def store(self) -> MemoryStore:
+        return self.stores["s"]
+
+    @property
+    def state_url(self) -> str:
+        return f"sqlite:///{self.folder / 'state.db'}"
+
+    def restart(self, *policies: Policy) -> None:
+        """End this process and start another over the same state, with another file if given."""
+        self.system.close()
+        self.system = self._open(policies or tuple(self.system.settings.policies.values()))
+
+    def another(self, *policies: Policy) -> "World":
+        """A second process over the same state, stores and clock."""
+        return World(
+            self.folder,
+            *(policies or tuple(self.system.settings.policies.values())),
+            clock=self.clock,
+            stores=self.stores,
+        )
+
+    def put(self, *keys: str, age: datetime = OLD, size: int = SIZE, content: str = "") -> None:
+        """Store objects in the store called ``s``."""
+        for key in keys:
+            self.store.put(listed(key, age=age, size=size, content=content))
+
+    def fill(self, n: int, store: str = "s", prefix: str = "exports/") -> list[str]:
+        """*n* old objects; returns their keys."""
+        keys = [f"{prefix}{number:06}.json" for number in range(n)]
+        for key in keys:
+            self.stores[store].put(listed(key))
+        return keys
+
+    def answer(
+        self,
+        name: str = "exports",
+        slot: datetime | None = None,
+        trigger: Trigger = Trigger.PLAN,
+        *,
+        approved: bool = False,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> Planned:
+        """Plan *slot* (now, if not given), with everything that is known about it."""
+        of = self.system.policy(name)
+        return self.system.planner(of, stopping=stopping).plan(
+            of, slot or self.clock.now(), trigger, approved=approved
+        )
+
+    def plan(self, name: str = "exports", slot: datetime | None = None, **more: Any) -> Run:
+        """Plan *slot* (now, if not given)."""
+        return self.answer(name, slot, **more).run
+
+    def worker(
+        self,
+        *,
+        drain: bool = True,
+        stopping: Callable[[], bool] = lambda: False,
+        on_progress: Callable[[Report], None] = lambda _: None,
+        **options: Any,
+    ) -> Worker:
+        return self.system.worker(Options(drain=drain, **options), stopping, on_progress)
+
+    def work(self, **options: Any) -> Report:
+        """Drain; see `worker` for what *options* there are."""
+        return self.worker(**options).run()
+
+    def redrive(self, **which: Any) -> Redriven:
+        """Send the dead letters that match again."""
+        return redrive(self.system.dead_letters, DeadFilter(**which), self.clock, "tester")
+
+    def dead(self) -> list[DeadLetter]:
+        return list(self.system.dead_letters.dead(DeadFilter()))
+
+    def run(self, run: Run) -> Run:
+        """*run* as it is stored now."""
+        return self.system.records.run(run.run_id)
+
+    def operations(self, key: str | None = None) -> list[OperationRecord]:
+        return list(self.system.records.operations(OperationFilter(key=key)))
+
+    def operation(self, key: str) -> OperationRecord:
+        """The only operation there is for *key*."""
+        (found,) = self.operations(key)
+        return found
+
+    def outcomes(self, run: Run) -> dict[str, int]:
+        """A run's outcomes and how many operations ended with each."""
+        return {name: t.n for name, t in self.system.records.tallies(run, "outcome").items()}
+
+    def assert_reconciled(self) -> None:
+        """P11: every stored count is what counting the operations gives, and sums add up."""
+        engine = sa.create_engine(self.state_url, poolclass=sa.NullPool)
+        with engine.connect() as connection:
+            assert_reconciled(connection)
+
+    def _open(self, policies: tuple[Policy, ...]) -> System:
+        settings = Settings(
+            self.folder / "bestbefore.toml",
+            StateSettings(self.state_url),
+            QueueSettings(),
+            {name: StoreSettings(name, "s3") for name in self.stores},
+            {of.name: of for of in policies},
+        )
+        system = System(settings, self.clock, self._store)
+        system.spread = lambda: self.spread()
+        return system
+
+    def _store(self, settings: StoreSettings, _clock: object) -> Store:
+        store = self.stores[settings.name]
+        return Store(store, store)
+
+
+def assert_reconciled(connection: sa.Connection) -> None:
+    """See `World.assert_reconciled`."""
+    counted: dict[int, dict[str, int]] = {}
+    for run, state, n in connection.execute(
+        sa.select(operations.c.run_id, operations.c.state, sa.func.count()).group_by(
+            operations.c.run_id, operations.c.state
+        )
+    ):
+        counted.setdefault(run, {})[state] = n
+    outcomes: dict[int, dict[str, tuple[int, int]]] = {}
+    for run, outcome, n, size in connection.execute(
+        sa.select(
+            operations.c.run_id,
+            operations.c.outcome,
+            sa.func.count(),
+            sa.func.sum(operations.c.size),
+        )
+        .where(operations.c.state == State.COMPLETED)
+        .group_by(operations.c.run_id, operations.c.outcome)
+    ):
+        outcomes.setdefault(run, {})[outcome] = (n, size if outcome == "deleted" else 0)
+    stored_outcomes: dict[int, dict[str, tuple[int, int]]] = {}
+    for run, name, n, size in connection.execute(
+        sa.select(tallies.c.run_id, tallies.c.name, tallies.c.n, tallies.c.bytes).where(
+            tallies.c.kind == "outcome", sa.or_(tallies.c.n != 0, tallies.c.bytes != 0)
+        )
+    ):
+        stored_outcomes.setdefault(run, {})[name] = (n, size)
+    for run in connection.execute(sa.select(runs)):
+        states = {state.value: counted.get(run.id, {}).get(state, 0) for state in State}
+        stored = {state.value: getattr(run, state.value) for state in State}
+        assert stored == states, f"run {run.run_id} counts {stored}, its operations are {states}"
+        assert run.planned == sum(states.values()), f"run {run.run_id}: planned {run.planned}"
+        assert stored_outcomes.get(run.id, {}) == outcomes.get(run.id, {}), run.run_id
+    assert not counted.keys() - set(connection.scalars(sa.select(runs.c.id)))
+
+
+def failing(
+    failure_class: FailureClass, *keys: str, error: str = "made up", **more: Any
+) -> Callable[[str], Failure | None]:
+    """For `MemoryStore.refuse`: fail *keys* (every key, if none is named)."""
+    failure = Failure(failure_class, error, **more)
+    return lambda key: failure if not keys or key in keys else None

@@ -1,0 +1,163 @@
+"""The message, and its published schema."""
+
+import json
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bestbefore.domain.command import MAX_BYTES, ObjectCommand
+from bestbefore.domain.identity import ObjectIds
+from bestbefore.domain.selection import MAX_KEY_BYTES
+
+SCHEMA = json.loads(
+    (Path(__file__).parents[2] / "docs" / "command.schema.json").read_text(encoding="utf-8")
+)
+COMMAND = ObjectCommand(
+    policy="digests",
+    policy_version="retain-30d-v2",
+    slot=datetime(2026, 7, 8, 2, tzinfo=UTC),
+    action="delete",
+    bucket="weekly-digests",
+    key="exports/2026-06/customer-1842.json",
+    etag="9dd4e461268c8034f5c8564e155c67a6",
+    last_modified=datetime(2026, 6, 7, 2, tzinfo=UTC),
+)
+
+
+def faults(message: dict[str, Any]) -> list[str]:
+    """What *message* has against the schema: all keywords it uses, and it may use no others."""
+    found = [f"{key} is missing" for key in SCHEMA["required"] if key not in message]
+    found += [f"{key} is unknown" for key in message if key not in SCHEMA["properties"]]
+    for key, rules in SCHEMA["properties"].items():
+        if "$ref" in rules:
+            rules = SCHEMA["$defs"][rules["$ref"].removeprefix("#/$defs/")] | rules
+        value = message.get(key)
+        for keyword, wanted in rules.items():
+            match keyword:
+                case "const":
+                    good = value == wanted and type(value) is type(wanted)
+                case "type":
+                    good = wanted == "string" and isinstance(value, str)
+                case "pattern":
+                    good = isinstance(value, str) and re.search(wanted, value) is not None
+                case "minLength":
+                    good = isinstance(value, str) and len(value) >= wanted
+                case "maxLength":
+                    good = isinstance(value, str) and len(value) <= wanted
+                case "description" | "$ref":
+                    good = True
+                case _:
+                    raise AssertionError(f"teach this check the keyword {keyword}")
+            if not good:
+                found.append(f"{key} is not {keyword} {wanted}")
+    return found
+
+
+def test_the_message_fits_the_published_schema() -> None:
+    assert faults(COMMAND.message()) == []
+    assert list(COMMAND.message()) == SCHEMA["required"] == list(SCHEMA["properties"])
+    assert SCHEMA["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"v": 2}, "v is not const 1"),
+        ({"v": True}, "v is not const 1"),
+        ({"kind": "rows"}, "kind is not const object"),
+        ({"operation_id": "abc"}, "operation_id is not pattern"),
+        ({"action": "archive"}, "action is not const delete"),
+        ({"slot": "2026-07-08"}, "slot is not pattern"),
+        ({"key": ""}, "key is not minLength 1"),
+        ({"secret": "x"}, "secret is unknown"),
+    ],
+)
+def test_the_schema_refuses_what_is_no_command(change: dict[str, object], fault: str) -> None:
+    assert any(found.startswith(fault) for found in faults(COMMAND.message() | change))
+
+
+def test_the_message_names_its_operation_by_the_id_of_the_design() -> None:
+    message = COMMAND.message()
+
+    assert message["operation_id"] == (
+        "9783c7f13d5e634d7642896032b3915dbf0471bcd0c08c4637a40108858c7fae"
+    )
+    assert message["slot"] == "2026-07-08T02:00:00Z"
+    assert message["last_modified"] == "2026-06-07T02:00:00Z"
+
+
+def test_the_slot_is_not_part_of_the_identity() -> None:
+    """Two runs that select the same object mean the same operation."""
+    later = replace(COMMAND, slot=COMMAND.slot + timedelta(days=1))
+
+    assert later.operation_id == COMMAND.operation_id
+
+
+def test_joined_fields_do_not_collide() -> None:
+    """O-IDEM-01"""
+    first = replace(COMMAND, bucket="b", key="k\nv1", policy_version="v2")
+    second = replace(COMMAND, bucket="b", key="k", policy_version="v1\nv2")
+
+    assert first.operation_id != second.operation_id
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"policy": "other"},
+        {"policy_version": "v3"},
+        {"bucket": "other"},
+        {"key": "other"},
+        {"etag": "other"},
+        {"last_modified": COMMAND.last_modified + timedelta(seconds=1)},
+    ],
+)
+def test_everything_that_names_the_target_changes_the_id(change: dict[str, Any]) -> None:
+    assert replace(COMMAND, **change).operation_id != COMMAND.operation_id
+
+
+def test_instants_are_written_in_utc_whatever_zone_they_came_in() -> None:
+    there = timezone(timedelta(hours=-4))
+    same = replace(
+        COMMAND,
+        slot=COMMAND.slot.astimezone(there),
+        last_modified=COMMAND.last_modified.astimezone(there) + timedelta(milliseconds=999),
+    )
+
+    assert same.message() == COMMAND.message()
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+def test_keys_survive_the_wire_byte_by_byte(key: str) -> None:
+    """O-KEY-01 to O-KEY-04: nothing decodes, tidies, unescapes or normalises."""
+    command = replace(COMMAND, key=key)
+
+    received = json.loads(command.encode())
+
+    assert received == command.message()
+    assert received["key"] == key
+    assert command.operation_id == (
+        ObjectIds(command.policy, command.policy_version, command.bucket)
+        .of(key, command.etag, command.last_modified)
+        .hex()
+    )
+
+
+@pytest.mark.parametrize("letter", ["a", "\x10", '"', "\u00f6", "\u65e5", "\U0001f600"])
+def test_the_largest_command_stays_under_the_limit(letter: str) -> None:
+    """Names and versions are at most 100 characters, buckets 63; a key has 1,024 bytes."""
+    command = replace(
+        COMMAND,
+        policy="p" * 100,
+        policy_version="\U0001f600" * 100,
+        bucket="b" * 63,
+        key=letter * (MAX_KEY_BYTES // len(letter.encode())),
+    )
+
+    assert len(command.encode()) < MAX_BYTES
