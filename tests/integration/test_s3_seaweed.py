@@ -160,6 +160,14 @@ def test_one_denied_one_overwritten_and_one_odd_key_leave_997_neighbours_alone(s
     assert store.keys() == {"held/x.json", "exports/500.json"}
 
 
+def test_flat_keys_are_split_into_ranges_that_cover_them(store):
+    keys = [f"customer-{n:06d}.json" for n in range(0, 330_000, 300)]
+    put_all(store, keys)
+    ranges = store.lister.ranges(store.bucket, "", 4)
+    assert len(ranges) >= 4
+    assert [item.key for part in ranges for item in store.listed("", part)] == keys
+
+
 def test_wrong_credentials_are_a_credentials_failure(seaweed, store):
     wrong = seaweed.settings(LIMITED._replace(secret_access_key="wrong"))
     stranger = world(wrong, store.bucket, store.put)

@@ -249,7 +249,11 @@ def _store(settings: StoreSettings, clock: Clock) -> Store:
         access_key_id=settings.access_key_id,
         secret_access_key=settings.secret_access_key,
     )
-    return Store(s3.S3Lister(there, clock), s3.S3Deleter(there, clock))
+    connection = s3.connect(there, clock)
+    return Store(
+        s3.S3Lister(there, clock, connection=connection),
+        s3.S3Deleter(there, clock, connection=connection),
+    )
 
 
 def _person() -> str:

@@ -19,7 +19,7 @@ def operation_id(*parts: str) -> str:
 
 def instant(moment: datetime) -> str:
     """*moment* (aware) as ``YYYY-MM-DDTHH:MM:SSZ``; fractions are cut, never rounded."""
-    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return moment.astimezone(UTC).isoformat(timespec="seconds")[:19] + "Z"
 
 
 def object_identity(etag: str, last_modified: datetime) -> str:

@@ -108,9 +108,6 @@ class Answer:
 class PlanLedger(Protocol):
     """What planning writes."""
 
-    rest: float
-    """Seconds to leave others between two pages."""
-
     def check_policies(self, policies: Collection[Policy]) -> None:
         """Raise PolicyEdited where a stored (name, version) selects something else than here."""
         ...
@@ -269,11 +266,13 @@ class Leftover(NamedTuple):
 
     ``parked`` waits in runs that wait for a person; ``waiting`` in released ones. ``due`` can be
     claimed now; ``leased`` is in some worker's hands; ``delayed`` has a date, the earliest being
-    ``next_due``. ``planning`` says that a scan has not ended, whoever works on it.
+    ``next_due``. ``planning`` says that a scan has not ended, ``abandoned`` that nobody alive works
+    on any such scan.
     """
 
     policy: int
     name: str
+    version: str
     parked: int
     waiting: int
     due: int
@@ -282,6 +281,7 @@ class Leftover(NamedTuple):
     dead: int
     next_due: datetime | None
     planning: bool
+    abandoned: bool
 
 
 class WorkLedger(Protocol):

@@ -56,9 +56,16 @@ def look_around(
 
 
 def left_over(
-    leftovers: Sequence[Leftover], outlook: Outlook, planning_failed: bool
+    leftovers: Sequence[Leftover],
+    outlook: Outlook,
+    policies: Mapping[str, Policy],
+    *,
+    planning_failed: bool,
 ) -> Counter[str] | None:
-    """What cannot be done for now, by reason; None while something can, or will be soon."""
+    """What cannot be done for now, by reason; None while something can, or will be soon.
+
+    A scan that nobody works on can only go on where *policies* hold its version.
+    """
     left: Counter[str] = Counter()
     for rest in leftovers:
         left["dead"] += rest.dead
@@ -69,7 +76,9 @@ def left_over(
         elif unfinished:
             return None
         elif rest.planning:
-            if not planning_failed:
+            policy = policies.get(rest.name)
+            lacking = policy is None or policy.version != rest.version
+            if not (rest.abandoned and (lacking or planning_failed)):
                 return None
             left["unplanned"] += 1
     return +left

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeVar
+from itertools import chain
+from typing import NamedTuple, TypeVar
 
 from bestbefore.domain.failure import FailureClass, backoff
 from bestbefore.domain.identity import ObjectIds
@@ -40,6 +41,13 @@ class Stopped(Exception):
     """The scan was asked to stop; its cursors are stored."""
 
 
+class _Asked(NamedTuple):
+    """A page, and when it was asked for: what happened since may not be in it."""
+
+    asked_at: datetime
+    page: Page
+
+
 @dataclass(frozen=True, slots=True)
 class Scan:
     """One policy's scan: where to look, what to write to, and who is told."""
@@ -61,45 +69,46 @@ class Scan:
                 lambda: self.lister.ranges(source.bucket, source.prefix, PARTS)
             )
         drawing = _Drawing(self.policy, run.cutoff, self.clock.now())
-        for asked_at, page, left in self._pages(cursors):
-            drawn = drawing.draw(page, asked_at, left, self.known)
+        for pages, left in self._pages(cursors):
+            drawn = drawing.draw(pages, left, self.known)
             now = self.clock.now()
             self.on_page(self.ledger.write_page(claim, drawn, source.keep_last, now, LEASE))
             if self.stopping():
                 raise Stopped
-            self.clock.sleep(self.ledger.rest)
 
-    def _pages(self, ranges: Sequence[KeyRange]) -> Iterator[tuple[datetime, Page, list[KeyRange]]]:
-        """Pages of all *ranges*, several in flight, each with what is left once it is written.
+    def _pages(self, ranges: Sequence[KeyRange]) -> Iterator[tuple[list[_Asked], list[KeyRange]]]:
+        """Pages of all *ranges*, several in flight, with what is left once they are written.
 
-        The next page of a range is asked for while this one is being written.
+        The next page of a range is asked for while this one is being written; pages that are
+        there by then share a transaction.
         """
         left: dict[int, KeyRange] = dict(enumerate(ranges))
         with ThreadPoolExecutor(max(1, len(ranges)), "list") as pool:
-            asked: dict[Future[tuple[datetime, Page]], int] = {
+            asked: dict[Future[_Asked], int] = {
                 pool.submit(self._page, keys): part for part, keys in left.items()
             }
             try:
                 while asked:
                     done, _ = wait(asked, return_when=FIRST_COMPLETED)
+                    pages = []
                     for future in done:
                         part = asked.pop(future)
-                        asked_at, page = future.result()
-                        if page.rest is None:
+                        pages.append(future.result())
+                        rest = pages[-1].page.rest
+                        if rest is None:
                             del left[part]
                         else:
-                            left[part] = page.rest
-                            asked[pool.submit(self._page, page.rest)] = part
-                        yield asked_at, page, list(left.values())
+                            left[part] = rest
+                            asked[pool.submit(self._page, rest)] = part
+                    yield pages, list(left.values())
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
-    def _page(self, keys: KeyRange) -> tuple[datetime, Page]:
+    def _page(self, keys: KeyRange) -> _Asked:
         source = self.policy.source
         asked_at = self.clock.now()
-        return asked_at, self._patiently(
-            lambda: self.lister.page(source.bucket, source.prefix, keys)
-        )
+        page = self._patiently(lambda: self.lister.page(source.bucket, source.prefix, keys))
+        return _Asked(asked_at, page)
 
     def _patiently(self, ask: Callable[[], T]) -> T:
         """Ask up to five times while the store is merely busy or out of reach."""
@@ -125,15 +134,17 @@ class _Drawing:
 
     def draw(
         self,
-        page: Page,
-        asked_at: datetime,
+        pages: Sequence[_Asked],
         left: Sequence[KeyRange],
         known: Callable[[Sequence[bytes]], Mapping[bytes, Known]],
     ) -> PlannedPage:
+        """One page of the plan from *pages*, all as old as the oldest of them."""
         judge, ids = self._selector.judge, self._ids
-        drawn = PlannedPage(asked_at, left, scanned=len(page.items))
+        asked_at = min(asked.asked_at for asked in pages)
+        drawn = PlannedPage(asked_at, left)
         eligible: dict[bytes, Listed] = {}
-        for item in page.items:
+        for item in chain.from_iterable(asked.page.items for asked in pages):
+            drawn.scanned += 1
             verdict = judge(item)
             if verdict is Verdict.OUTSIDE:
                 continue

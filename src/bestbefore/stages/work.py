@@ -361,7 +361,8 @@ class Worker:
             return None  # it may yet add to the work
         found = self._h.ledger.leftovers(self._h.clock.now())
         mine = [rest for rest in found if self._h.only in (None, rest.name)]
-        return left_over(mine, outlook, self._plan_failures >= _MOST_PLAN_FAILURES)
+        failed = self._plan_failures >= _MOST_PLAN_FAILURES
+        return left_over(mine, outlook, self._h.policies, planning_failed=failed)
 
     def _finish(self) -> None:
         """Finish the batches in hand, within the grace, and give back the rest."""

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from bestbefore.adapters.state import conclusion
 from bestbefore.adapters.state import runs as run_rows
-from bestbefore.adapters.state.database import Database, maybe_moment, micros
+from bestbefore.adapters.state.database import Database, execute_many, maybe_moment, micros
 from bestbefore.adapters.state.schema import (
     generations,
     newest,
@@ -26,7 +26,6 @@ from bestbefore.domain.states import RunState, State
 from bestbefore.ports.ledger import (
     Answer,
     Claim,
-    Entry,
     LedgerError,
     PlannedPage,
     PlanTakenOver,
@@ -43,9 +42,6 @@ class SqlPlanLedger:
 
     def __init__(self, database: Database) -> None:
         self._db = database
-        # SQLite's writers queue without fairness: without a gap between two pages a third
-        # process was seen waiting 2.4 s for its turn.
-        self.rest = 0.005 if database.is_sqlite else 0.0
 
     def check_policies(self, policies_now: Collection[Policy]) -> None:
         with self._db.read() as connection:
@@ -281,14 +277,15 @@ class SqlPlanLedger:
         ).scalar_one()
         seen_at = micros(page.asked_at)
         values = [
-            _new(entry, row, policy, seen_at)
-            for entry in page.entries
-            if entry.disposition is Disposition.NEW
-        ]
+            (operation_id, row, policy, "waiting", item.key, item.etag,
+             micros(item.last_modified), item.size, seen_at, generation, 0)
+            for operation_id, item, disposition, generation in page.entries
+            if disposition is Disposition.NEW
+        ]  # fmt: skip
         if not values:
             return 0
         insert = self._db.insert(operations).on_conflict_do_nothing(index_elements=["operation_id"])
-        return connection.execute(insert, values).rowcount
+        return execute_many(connection, insert, _COLUMNS, values)
 
     def _merge_generations(self, connection: sa.Connection, row: int, page: PlannedPage) -> None:
         if not page.generations:
@@ -352,20 +349,19 @@ _KNOWN = sa.select(
 ).where(operations.c.operation_id.in_(sa.bindparam("ids", expanding=True)))
 
 
-def _new(entry: Entry, run: int, policy: int, seen_at: int) -> dict[str, object]:
-    return {
-        "operation_id": entry.operation_id,
-        "run_id": run,
-        "policy_id": policy,
-        "state": "waiting",
-        "key": entry.item.key,
-        "etag": entry.item.etag,
-        "last_modified": micros(entry.item.last_modified),
-        "size": entry.item.size,
-        "seen_at": seen_at,
-        "generation": entry.generation,
-        "deliveries": 0,
-    }
+_COLUMNS = (
+    "operation_id",
+    "run_id",
+    "policy_id",
+    "state",
+    "key",
+    "etag",
+    "last_modified",
+    "size",
+    "seen_at",
+    "generation",
+    "deliveries",
+)
 
 
 def _mark_candidates(connection: sa.Connection, row: int, page: PlannedPage) -> None:

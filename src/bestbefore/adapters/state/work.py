@@ -189,24 +189,27 @@ class SqlWorkLedger:
                 sa.select(
                     runs.c.policy_id,
                     policies.c.name,
+                    policies.c.version,
                     sa.func.sum(_if(runs.c.state == RunState.OPEN, runs.c.waiting)),
                     sa.func.sum(_if(runs.c.state == RunState.PARKED, runs.c.waiting)),
                     sa.func.sum(runs.c.dead),
                     sa.func.sum(_if(_is_planned_on(), 1)),
+                    sa.func.sum(_if(_is_planned_by_somebody(now), 1)),
                 )
                 .join(policies)
-                .group_by(runs.c.policy_id, policies.c.name)
+                .group_by(runs.c.policy_id, policies.c.name, policies.c.version)
                 .order_by(runs.c.policy_id)
             ).fetchall()
             found = []
-            for policy, name, waiting, parked, dead, planning in by_state:
+            for policy, name, version, waiting, parked, dead, planning, planners in by_state:
                 due, leased, delayed, next_due = connection.execute(
                     _PENDING, {"policy": policy, "now": micros(now)}
                 ).one()
                 if any((waiting, parked, dead, planning, due, leased, delayed)):
                     found.append(
-                        Leftover(policy, name, parked, waiting, due or 0, leased or 0, delayed or 0,
-                                 dead, maybe_moment(next_due), planning > 0)
+                        Leftover(policy, name, version, parked, waiting, due or 0, leased or 0,
+                                 delayed or 0, dead, maybe_moment(next_due), planning > 0,
+                                 planning > 0 and not planners)
                     )  # fmt: skip
             return found
 
@@ -311,6 +314,12 @@ def _if(condition: sa.ColumnElement[bool], value: object) -> sa.ColumnElement[in
 
 def _is_planned_on() -> sa.ColumnElement[bool]:
     return sa.and_(runs.c.complete.is_(False), runs.c.state.in_((RunState.PLANNING, RunState.OPEN)))
+
+
+def _is_planned_by_somebody(now: datetime) -> sa.ColumnElement[bool]:
+    return sa.and_(
+        _is_planned_on(), runs.c.planner_token.is_not(None), runs.c.planner_until > micros(now)
+    )
 
 
 _DUE = operations.c.due_at <= sa.bindparam("now")

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from os.path import commonprefix
 
 from bestbefore.adapters.objects.s3.client import Connection
-from bestbefore.adapters.objects.s3.errors import RequestFailed, bad_answer
+from bestbefore.adapters.objects.s3.errors import NO_ANSWER, RequestFailed, bad_answer
 from bestbefore.adapters.objects.s3.pages import Pages
 from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.selection import Listed
@@ -23,7 +23,8 @@ class Looker:
         self._pages = pages
 
     def look(self, bucket: str, keys: Sequence[str]) -> Mapping[str, Listed | Failure | None]:
-        """See `ObjectLister.look`. A bucket that is not there raises StoreError."""
+        """See `ObjectLister.look`. Raises StoreError for what no single key is to blame for: a
+        bucket that is not there, refused credentials, throttling, a store that does not answer."""
         left = list(dict.fromkeys(keys))
         # Characters, not path components: what S3 takes for a prefix.
         prefix = commonprefix(left)  # noqa: RUF071
@@ -38,7 +39,7 @@ class Looker:
             try:
                 run = self._run(bucket, prefix, left)
             except RequestFailed as failed:
-                if failed.failure.whole_source:
+                if failed.failure.whole_source or _hopeless(failed):
                     raise
                 # Reading may be allowed where listing is not.
                 seen |= self._heads(bucket, left)
@@ -114,3 +115,9 @@ class Looker:
         except RequestFailed as failed:
             if failed.failure.whole_source:
                 raise
+
+
+def _hopeless(failed: RequestFailed) -> bool:
+    """Whether asking key by key would only ask more often for the same failure."""
+    environment = {FailureClass.CREDENTIALS, FailureClass.THROTTLED}
+    return failed.code == NO_ANSWER or failed.failure.failure_class in environment

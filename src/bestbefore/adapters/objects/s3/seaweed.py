@@ -30,18 +30,25 @@ _PORTS = ("master", "volume", "filer", "s3")
 _STARTS = 3
 
 _SUPERVISOR = """
+folder=$1 ports=$2
+shift 2
 "$@" </dev/null >&2 &
 child=$!
 echo $child
+exec >/dev/null 3<&0
 trap '' INT
-exec 3<&0
-(cat <&3 >/dev/null; kill -9 $child 2>/dev/null) >/dev/null &
-exec >/dev/null
+(
+  cat <&3
+  kill -9 $child
+  while kill -0 $child; do sleep 0.1; done
+  for port in $ports; do rm -f /tmp/seaweedfs-*-$port.sock; done
+  [ -z "$folder" ] || rm -rf "$folder"
+) 2>/dev/null &
 wait $child
 """
 """Runs the server until it ends or our end of the standard input closes, which it also does when
-we are killed: no server outlives the process that started it. Killed hard, as a graceful end takes
-SeaweedFS 15 seconds and the data are not worth them."""
+we are killed: neither the server nor its leftovers outlive the process that started it. It is
+killed hard, as a graceful end takes SeaweedFS 15 seconds and the data are not worth them."""
 
 
 class Identity(NamedTuple):
@@ -174,11 +181,13 @@ class Seaweed:
 
     def _launch(self, binary: Path) -> None:
         assert self._folder is not None, "not started"  # noqa: S101
-        ports = [f"-{name}.port={self._ports[name]}" for name in _PORTS]
-        ports += [f"-{name}.port.grpc={self._ports[name + '.grpc']}" for name in _PORTS]
+        listen = [f"-{name}.port={self._ports[name]}" for name in _PORTS]
+        listen += [f"-{name}.port.grpc={self._ports[name + '.grpc']}" for name in _PORTS]
+        ports = " ".join(map(str, self._ports.values()))
+        temporary = "" if self._given else str(self._folder)
         command = [
             *(str(binary), "server", "-filer", "-s3"),
-            *("-ip=127.0.0.1", "-ip.bind=127.0.0.1", *ports),
+            *("-ip=127.0.0.1", "-ip.bind=127.0.0.1", *listen),
             *("-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false"),
             *("-volume.max=1000", "-master.volumeSizeLimitMB=64"),
             f"-dir={self._folder / 'data'}",
@@ -186,7 +195,7 @@ class Seaweed:
         ]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603
-                ["/bin/sh", "-c", _SUPERVISOR, "weed", *command],
+                ["/bin/sh", "-c", _SUPERVISOR, "weed", temporary, ports, *command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -227,12 +236,14 @@ class Seaweed:
             return
         assert process.stdin is not None  # noqa: S101
         assert process.stdout is not None  # noqa: S101
-        process.stdin.close()  # the supervisor's sign to end the server
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=10)
+        if process.poll() is None:
+            process.stdin.close()  # the supervisor's sign to end the server
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=10)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        process.stdin.close()
         process.stdout.close()
         for port in self._ports.values():
             # It leaves its Unix sockets behind, in a place that cannot be configured.
