@@ -1,3 +1,3 @@
 """Fixtures live in ``tests/support``, one module per thing they bring up."""
 
-pytest_plugins = ["support.faults", "support.forks", "support.seaweed"]
+pytest_plugins = ["support.faults", "support.forks", "support.seaweed", "support.cli"]

@@ -419,9 +419,14 @@ def test_a_probe_is_sent_once_per_bucket_and_call_beside_the_first_key(store, fa
         for request in faulty.requests
         if any(".bestbefore-probe-" in key for key in (request.key, *request.keys))
     ]
-    assert [request.operation for request in probes] == ["DeleteObjects", "DeleteObject"]
-    assert probes[0].keys[0].startswith("deep/folder/.bestbefore-probe-")
-    assert probes[1].key.startswith("deep/folder/.bestbefore-probe-")
+    # Twice each: under a condition, and to tell what a 404 means.
+    assert [request.operation for request in probes] == [
+        *("DeleteObjects", "DeleteObjects"),
+        *("DeleteObject", "DeleteObject"),
+    ]
+    keys = [*probes[0].keys, *probes[1].keys, probes[2].key, probes[3].key]
+    assert all(key.startswith("deep/folder/.bestbefore-probe-") for key in keys)
+    assert len(set(keys)) == 4
 
 
 @pytest.mark.parametrize("answer", [error(403, "AccessDenied"), internal_error(), EMPTY])
@@ -441,6 +446,197 @@ def test_multi_and_single_deletes_are_proven_apart(store, faulty, ignored):
     assert tally(store.delete(targets)) == {"deleted": 2}
     looked = {request.key for request in faulty.asked("HeadObject")}
     assert looked == ({"a"} if ignored == "DeleteObjects" else {"\x01"})
+
+
+@pytest.mark.parametrize(
+    ("honours", "missing", "absent", "code"),
+    [
+        pytest.param(True, 404, 204, "conditions-honoured", id="AWS"),
+        pytest.param(True, 412, 204, "conditions-honoured", id="412 proves it alone"),
+        pytest.param(True, 412, 404, "conditions-honoured", id="412, though 404 without"),
+        pytest.param(False, 404, 204, "conditions-ignored", id="MinIO"),
+        pytest.param(False, 404, 404, "conditions-ignored", id="404 for every missing key"),
+    ],
+)
+def test_a_404_proves_conditions_only_where_a_delete_without_one_succeeds(
+    store, faulty, honours, missing, absent, code
+):
+    faulty.missing, faulty.absent = missing, absent
+    if not honours:
+        faulty.honours.clear()
+    findings = store.deleter.check("bucket", "")
+    assert [finding.code for finding in findings] == [code, code]
+
+
+@pytest.mark.parametrize("key", ["rep.csv", "rep\x01.csv"])
+def test_what_was_overwritten_survives_a_store_that_says_404_to_any_missing_key(store, faulty, key):
+    faulty.honours.clear()
+    faulty.absent = 404
+    targets = put(faulty, [key])
+    faulty.put("bucket", key, b"B", NOW)
+    assert list(store.delete(targets)) == [Outcome.CHANGED]
+    assert faulty.objects["bucket", key].body == b"B"
+    faulty.objects.clear()
+    assert list(store.delete(targets)) == [Outcome.ABSENT]
+
+
+def test_a_second_probe_that_fails_proves_nothing(store, faulty):
+    bare = lambda request: not _conditional(request)  # noqa: E731
+    for call in ("DeleteObjects", "DeleteObject"):
+        faulty.fail(call, error(403, "AccessDenied"), when=bare)
+    codes = [finding.code for finding in store.deleter.check("bucket", "")]
+    assert codes == ["delete-unproven", "delete-unproven"]
+    codes = [finding.code for finding in store.deleter.check("bucket", "")]
+    assert codes == ["conditions-honoured", "conditions-honoured"]
+
+
+def _conditional(request: Request) -> bool:
+    return b"<ETag>" in request.body or "if-match" in request.headers
+
+
+@pytest.mark.parametrize("honours", [{"DeleteObjects", "DeleteObject"}, set()])
+def test_probes_leave_no_marker_in_a_versioned_bucket(store, faulty, honours):
+    faulty.honours, faulty.versioning = honours, "Enabled"
+    store.deleter.check("bucket", "")
+    assert len([request for request in faulty.requests if "versionId" in request.query]) == 2
+    assert faulty.markers == {}
+
+
+# Versioning that was switched on after the plan.
+
+
+@pytest.mark.parametrize("honours", [{"DeleteObjects", "DeleteObject"}, set()])
+@pytest.mark.parametrize("key", ["a", "\x01"])
+def test_a_delete_that_only_wrote_a_marker_deleted_nothing_and_stops_the_source(
+    store, faulty, key, honours
+):
+    faulty.honours = honours
+    targets = put(faulty, [key])
+    faulty.versioning = "Enabled"
+    failure = only_failure(store.delete(targets))
+    assert failure.failure_class is FailureClass.MALFORMED
+    assert failure.whole_source
+    assert "versioning was switched on" in failure.error
+    assert "only a delete marker was written, which stays" in failure.error
+    assert list(faulty.markers.values()) == [key]  # ours to name, not ours to remove
+
+
+def test_a_marker_without_an_id_is_a_marker_and_a_denied_one_is_none(store, faulty):
+    targets = put(faulty, ["a", "b"])
+    body = (
+        b"<DeleteResult><Deleted><Key>a</Key><DeleteMarker>true</DeleteMarker></Deleted>"
+        b"<Deleted><Key>b</Key><DeleteMarker>false</DeleteMarker></Deleted></DeleteResult>"
+    )
+    faulty.fail("DeleteObjects", Answer(200, body))
+    assert tally(store.delete(targets)) == {"malformed": 1, "deleted": 1}
+
+
+# Where only a look decides, it decides before everything that is sent again too.
+
+
+def overwrites(faulty: FaultyS3, key: str, answer: Answer) -> Callable[[Answer], Answer]:
+    """*answer*, and meanwhile *key*'s owner writes."""
+
+    def meanwhile(_: Answer) -> Answer:
+        faulty.put("bucket", key, b"B", NOW)
+        return answer
+
+    return meanwhile
+
+
+def refuse_conditions(faulty: FaultyS3) -> None:
+    for call in ("DeleteObjects", "DeleteObject"):
+        faulty.fail(call, error(501, "NotImplemented"), times=99, when=_conditional)
+
+
+def deny_probes(faulty: FaultyS3) -> None:
+    """Probes prove nothing, and conditions are ignored."""
+    faulty.honours.clear()
+    for call in ("DeleteObjects", "DeleteObject"):
+        faulty.fail(
+            call,
+            error(403, "AccessDenied"),
+            times=99,
+            when=lambda r: any(".bestbefore-probe-" in key for key in (r.key, *r.keys)),
+        )
+
+
+WITHOUT_CONDITIONS = [
+    pytest.param(lambda faulty: faulty.honours.clear(), id="ignored"),
+    pytest.param(refuse_conditions, id="refused"),
+    pytest.param(deny_probes, id="unproven"),
+]
+
+
+@pytest.mark.parametrize("count", [2, 40])
+@pytest.mark.parametrize("position", [0, -1])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        internal_error(),
+        error(400, "MalformedXML"),
+        EMPTY,
+        error(403, "RequestTimeTooSkewed"),
+    ],
+)
+@pytest.mark.parametrize("without", WITHOUT_CONDITIONS)
+def test_what_is_written_between_a_failed_batch_and_the_next_survives(
+    store, faulty, without, answer, position, count
+):
+    without(faulty)
+    keys = [f"exports/{n:02d}" for n in range(count)]
+    targets = put(faulty, keys)
+    written = keys[position]
+    faulty.fail("DeleteObjects", overwrites(faulty, written, answer))
+    results = store.delete(targets)
+    assert tally(results) == {"deleted": count - 1, "changed": 1}
+    assert results[position] is Outcome.CHANGED
+    assert faulty.keys("bucket") == {written}
+    assert faulty.objects["bucket", written].body == b"B"
+
+
+@pytest.mark.parametrize("without", WITHOUT_CONDITIONS)
+def test_what_is_written_before_a_single_delete_is_signed_anew_survives(store, faulty, without):
+    without(faulty)
+    targets = put(faulty, ["\x01"])
+    skewed = error(403, "RequestTimeTooSkewed")
+    faulty.fail("DeleteObject", overwrites(faulty, "\x01", skewed))
+    assert list(store.delete(targets)) == [Outcome.CHANGED]
+    assert faulty.keys("bucket") == {"\x01"}
+
+
+@pytest.mark.parametrize("key", ["a", "\x01"])
+def test_o_s3err_01_a_clock_that_stays_wrong_is_asked_twice_without_conditions_too(
+    store, faulty, key
+):
+    faulty.honours.clear()
+    targets = put(faulty, [key])
+    call = "DeleteObjects" if key == "a" else "DeleteObject"
+    faulty.fail(call, error(403, "RequestTimeTooSkewed"), times=99)
+    assert tally(store.delete(targets)) == {"credentials": 1}
+    assert len(faulty.asked(call)) == 2
+
+
+def test_an_outage_behind_a_look_is_charged_after_the_batch_and_its_halves(store, faulty):
+    faulty.honours.clear()
+    targets = put(faulty, THOUSAND)
+    faulty.fail("DeleteObjects", internal_error(), times=99)
+    assert tally(store.delete(targets)) == {"transient": 1_000}
+    assert len(faulty.asked("DeleteObjects")) == 3
+
+
+def test_a_store_that_stops_answering_looks_too_costs_two_timeouts_and_no_more(faulty):
+    faulty.honours.clear()
+    store = connected(faulty, "bucket", timeout=timedelta(milliseconds=200))
+    targets = put(faulty, THOUSAND)
+    assert list(store.delete(put(faulty, ["first"]))) == [Outcome.DELETED]
+
+    with faulty.stall("DeleteObjects"):
+        faulty.requests.clear()
+        results = store.delete(targets)
+        stalled = [request.operation for request in faulty.requests].count("DeleteObjects")
+    assert tally(results) == {"transient": 1_000}
+    assert stalled == 2
 
 
 def test_a_store_that_does_not_know_conditions_gets_none(store, faulty):

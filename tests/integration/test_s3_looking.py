@@ -1,5 +1,6 @@
 """Listings and looks against a server that has its ways."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from bestbefore.adapters.objects.s3 import S3Settings, connect
 from bestbefore.contracts.objects import EVERYTHING, ObjectWorld
 from bestbefore.domain.failure import Failure, FailureClass
-from bestbefore.domain.selection import Listed
+from bestbefore.domain.selection import Listed, impossible
 from bestbefore.ports.objects import KeyRange, StoreError
 from support.faults import (
     EMPTY,
@@ -99,6 +100,88 @@ def test_a_store_that_ignores_the_encoding_is_not_decoded(store, faulty):
         after_effect=True,
     )
     assert store.keys() == {"a%2Bb"}
+
+
+# A key that is not UTF-8: refused by `impossible`, and in nobody's way.
+
+WILD = {"b\udcff", "b\udce9/x", "b\udcc3\udcc3+ %", "\udced\udcb3\udcbf"}
+TAME = {
+    "a",
+    "b",
+    "b/x",
+    "bz",
+    "b\u00e9",
+    "b\u07ff",
+    "b\uffff",
+    "b\U0001f600",
+    "c",
+    "\ue000",
+    "\ufffd",
+}
+
+
+@pytest.mark.parametrize("tree", [False, True])
+@pytest.mark.parametrize("plus", ["form", "percent", "strict"])
+@pytest.mark.parametrize("page_size", [1, 2, 3, 1_000])
+def test_keys_that_are_not_utf_8_are_listed_and_passed_by(store, faulty, page_size, plus, tree):
+    """Each of them is the last of a page once; cursors travel as the ledger stores them."""
+    faulty.page_size, faulty.plus = page_size, plus
+    faulty.tree, faulty.server = tree, "SeaweedFS" if tree else "S3"
+    fill(faulty, WILD | TAME)
+    rest: KeyRange | None = EVERYTHING
+    seen: list[str] = []
+    while rest is not None:
+        page = store.lister.page("bucket", "", rest)
+        seen += [item.key for item in page.items]
+        rest = page.rest and KeyRange(*json.loads(json.dumps(page.rest)))
+    assert len(seen) == len(set(seen))
+    assert set(seen) == WILD | TAME
+    assert {key for key in seen if impossible(key)} == WILD
+
+
+@pytest.mark.parametrize("plus", ["form", "percent"])
+def test_a_plus_in_a_key_that_is_not_utf_8_is_told_by_asking(store, faulty, plus):
+    faulty.plus = plus
+    for key in ("\udcff a", "\udcff+a"):
+        faulty.objects.clear()
+        fill(faulty, {key})
+        assert connected(faulty, "bucket").keys() == {key}
+
+
+@pytest.mark.parametrize("tree", [False, True])
+@pytest.mark.parametrize("parts", [2, 8])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pytest.param({f"p/\udcff{n}/{m:03d}" for n in range(5) for m in range(60)}, id="folders"),
+        pytest.param({f"p/{chr(0xDC80 + n)}{m}" for n in range(128) for m in "ab"}, id="flat"),
+        pytest.param({f"p/x\udcff{n:03d}" for n in range(200)} | {"p/x"}, id="one stem"),
+    ],
+)
+def test_ranges_cover_keys_that_are_not_utf_8(store, faulty, keys, parts, tree):
+    faulty.tree, faulty.server = tree, "SeaweedFS" if tree else "S3"
+    faulty.page_size = 50
+    fill(faulty, keys)
+    ranges = store.lister.ranges("bucket", "p/", parts)
+    assert len(faulty.requests) <= 40
+    seen = [item.key for part in ranges for item in store.listed("p/", part)]
+    assert len(seen) == len(set(seen))
+    assert set(seen) == keys
+
+
+def test_neighbours_of_a_key_that_is_not_utf_8_are_looked_at(store, faulty):
+    keys = {f"n/{n:03d}" for n in range(40)}
+    fill(faulty, keys | {"n/010\udcff"})
+    looks = store.lister.look("bucket", sorted(keys))
+    assert all(isinstance(look, Listed) for look in looks.values())
+    assert set(looks) == keys
+
+
+def test_an_error_about_a_prefix_that_is_not_utf_8_can_be_stored(store, faulty):
+    faulty.fail("ListObjectsV2", error(403, "AccessDenied"))
+    with pytest.raises(StoreError, match="AccessDenied") as raised:
+        store.lister.page("bucket", "p\udcff/", EVERYTHING)
+    assert raised.value.failure.error.encode().startswith(b"s3://bucket/p\\xff/")
 
 
 def cut_off(truth: Answer) -> Answer:

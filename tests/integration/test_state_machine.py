@@ -17,9 +17,6 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from support.clock import NOW
-from support.memory import MemoryStore
-from support.worlds import OLD, YOUNG, World, assert_reconciled, listed, policy
 
 from bestbefore.adapters.state.database import Database, moment
 from bestbefore.adapters.state.schema import operations, policies, runs
@@ -35,6 +32,9 @@ from bestbefore.stages.attempt import TRUSTED_FOR, Attempts
 from bestbefore.stages.dispatch import dispatch
 from bestbefore.stages.outlook import look_around
 from bestbefore.stages.plan import Planned
+from support.clock import NOW
+from support.memory import MemoryStore
+from support.worlds import OLD, YOUNG, World, assert_reconciled, listed, policy
 
 KEYS = [f"exports/{name}.json" for name in "abcde"]
 LEASE = timedelta(seconds=60)
@@ -107,6 +107,7 @@ class Life(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="bestbefore-machine-"))
         shutil.copy(_template(), self.folder / "state.db")
         self.version = 1
+        self.current = ""
         self.serial = 0
         self.sick: dict[str, FailureClass] = {}
         self.held: list[Held] = []
@@ -220,7 +221,13 @@ class Life(RuleBasedStateMachine):
         now = self.world.clock.now()
         outlook = look_around(system.work, system.settings.policies, now)
         versions = outlook.workable + outlook.superseded
-        waiting = sum(run.waiting for run in system.records.runs() if run.state is RunState.OPEN)
+        # Of versions that are current here, and of superseded ones, which then only get closed.
+        waiting = sum(
+            run.waiting
+            for run in system.records.runs()
+            if run.state is RunState.OPEN
+            and (run.policy_version != self.current or self.current == self._policy().version)
+        )
         published = dispatch(system.work, system.queue, versions, {}, now, LEASE)
         assert published == (0 if self.paused else waiting)
 
@@ -278,12 +285,12 @@ class Life(RuleBasedStateMachine):
                       if o.row in self.before}  # fmt: skip
         mine = [o.row for o in held.operations if self.holder.get(o.row) == o.token]
         self.world.system.queue.release(held.operations, now)
+        for row in mine:
+            del self.holder[row]
         after = self._rows()
         for row in deliveries:
             charged = after[row].deliveries - deliveries[row]
             assert charged == (-1 if row in mine else 0), "a give-back charges no delivery"
-        for row in mine:
-            del self.holder[row]
 
     @precondition(lambda self: self.held)
     @rule(data=st.data())
@@ -369,7 +376,8 @@ class Life(RuleBasedStateMachine):
         after = self._rows()
         for row, seen in self.before.items():
             if row not in after:
-                assert self.may_vanish and seen.state is State.WAITING, f"operation {row} is lost"
+                assert self.may_vanish, f"operation {row} is lost"
+                assert seen.state is State.WAITING, f"operation {row} is lost: {seen}"
                 continue
             self._check_step(row, seen, after[row])
         for row, seen in after.items():
@@ -496,6 +504,7 @@ class Life(RuleBasedStateMachine):
         )
         self._note_eligible(of, slot, whole=fresh and pages is None)
         self._long(may_vanish=True)
+        self.current = of.version
         return self.world.answer(
             "exports", slot, trigger, approved=approved, stopping=_after(pages)
         )
@@ -504,12 +513,18 @@ class Life(RuleBasedStateMachine):
         found = self.world.system.queue.receive(
             version, limit, self.world.clock.now(), LEASE, suspects=suspects
         )
-        # As the worker does: a batch is of one run.
-        for run in {operation.run for operation in found}:
-            self.held.append(Held(self._policy(), [o for o in found if o.run == run]))
         for operation in found:
             assert (operation.deliveries > 1) == suspects
             self.holder[operation.row] = operation.token
+            ended = self.runs_before[operation.run] is RunState.CANCELLED
+            assert ended or not operation.cancelled
+            assert operation.cancelled or not ended or self.before[operation.row].redriven
+        # As the worker does: what came back of a cancelled run ends, and a batch is of one run.
+        if over := [operation for operation in found if operation.cancelled]:
+            self._record([Completed(operation, Outcome.CANCELLED) for operation in over])
+        found = [operation for operation in found if not operation.cancelled]
+        for run in {operation.run for operation in found}:
+            self.held.append(Held(self._policy(), [o for o in found if o.run == run]))
 
     def _settlements(self, held: Held) -> list[Settlement]:
         assert held.results is not None

@@ -32,6 +32,7 @@ import pytest
 
 OLD = datetime(2026, 1, 1, tzinfo=UTC)
 _XML = '<?xml version="1.0" encoding="UTF-8"?>\n'
+_ODD = "surrogateescape"
 _NAMESPACE = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 
 
@@ -123,6 +124,10 @@ class FaultyS3:
     missing: int = 404
     """What a condition on a key that does not exist is answered with: 404 or 412."""
 
+    absent: int = 204
+    """What a delete of a key that does not exist is answered with where no condition is honoured:
+    204, or 404."""
+
     denied: set[str] = field(default_factory=set)
     """Key prefixes under which nothing may be deleted."""
 
@@ -130,12 +135,15 @@ class FaultyS3:
     """Keys that DeleteObjects deletes but does not name in its answer."""
 
     versioning: str | None = None
+    """``Enabled``: a delete only writes a marker, and says so; its id is then in `markers`."""
+
     server: str = "FaultyS3"
     date: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def __post_init__(self) -> None:
         self.requests: list[Request] = []
         self.objects: dict[tuple[str, str], Stored] = {}
+        self.markers: dict[str, str] = {}
         self.buckets: set[str] = set()
         self._faults: list[_Fault] = []
         self._refusals: dict[str, tuple[str, int]] = {}
@@ -160,7 +168,10 @@ class FaultyS3:
         return f"http://127.0.0.1:{self._http.server_address[1]}"
 
     def put(self, bucket: str, key: str, body: bytes = b"x", modified: datetime = OLD) -> Stored:
-        """Store an object without a request, as old as wanted. Creates the bucket."""
+        """Store an object without a request, as old as wanted. Creates the bucket.
+
+        Bytes that are not UTF-8 are surrogates in *key*, as in Python's file names.
+        """
         stored = Stored(body, md5(body, usedforsecurity=False).hexdigest(), modified)
         with self._lock:
             self.buckets.add(bucket)
@@ -274,10 +285,19 @@ class FaultyS3:
         return Answer(200, b"", {"ETag": f'"{stored.etag}"'})
 
     def _delete(self, request: Request) -> Answer:
+        if "versionId" in request.query:
+            self.markers.pop(request.query["versionId"], None)
+            return Answer(204)
         condition = request.headers.get("if-match")
         code = self._delete_one("DeleteObject", request.bucket, request.key, condition)
         if code is None:
-            return Answer(204)
+            marker = self._mark(request.key)
+            return Answer(
+                204,
+                headers={"x-amz-delete-marker": "true", "x-amz-version-id": marker}
+                if marker
+                else {},
+            )
         status = {"NoSuchKey": 404, "PreconditionFailed": 412, "AccessDenied": 403}.get(code, 500)
         return error(status, code)
 
@@ -297,8 +317,21 @@ class FaultyS3:
             if code is not None:
                 said.append(f"<Error><Key>{_xml(key)}</Key><Code>{code}</Code></Error>")
             elif key not in self.hidden:
-                said.append(f"<Deleted><Key>{_xml(key)}</Key></Deleted>")
+                marker = self._mark(key)
+                marked = (
+                    "<DeleteMarker>true</DeleteMarker>"
+                    f"<DeleteMarkerVersionId>{marker}</DeleteMarkerVersionId>"
+                )
+                said.append(f"<Deleted><Key>{_xml(key)}</Key>{marked if marker else ''}</Deleted>")
         return _document("DeleteResult", "".join(said))
+
+    def _mark(self, key: str) -> str | None:
+        """The id of the marker that deleting *key* leaves, None without versioning."""
+        if self.versioning != "Enabled":
+            return None
+        marker = f"marker-{len(self.requests)}-{len(self.markers)}"
+        self.markers[marker] = key
+        return marker
 
     def _delete_one(self, call: str, bucket: str, key: str, etag: str | None) -> str | None:
         """Delete one object; the error's code, or None."""
@@ -314,13 +347,16 @@ class FaultyS3:
                 return "NoSuchKey" if self.missing == 404 else "PreconditionFailed"
             if stored.etag != etag.strip('"'):
                 return "PreconditionFailed"
+        if stored is None and self.absent == 404:
+            return "NoSuchKey"
         self.objects.pop((bucket, key), None)
         return None
 
     def _list(self, request: Request) -> Answer:
         query = request.query
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
-        after = query.get("continuation-token") or query.get("start-after", "")
+        token = unquote(query.get("continuation-token", ""), errors=_ODD)
+        after = token or query.get("start-after", "")
         most = min(int(query.get("max-keys", 1_000)), self.page_size, 1_000)
         encoded = query.get("encoding-type") == "url"
         entries: list[str] = []
@@ -341,19 +377,22 @@ class FaultyS3:
             "ListBucketResult",
             f"<IsTruncated>{str(truncated).lower()}</IsTruncated>",
             "<EncodingType>url</EncodingType>" if encoded else "",
-            f"<NextContinuationToken>{_xml(last)}</NextContinuationToken>" if truncated else "",
+            f"<NextContinuationToken>{quote(last, errors=_ODD)}</NextContinuationToken>"
+            if truncated
+            else "",
             *entries,
         )
 
-    def _rank(self, key: str) -> list[str] | list[bytes]:
-        return key.split("/") if self.tree else [key.encode()]
+    def _rank(self, key: str) -> list[bytes]:
+        raw = key.encode(errors=_ODD)
+        return raw.split(b"/") if self.tree else [raw]
 
     def _follows(self, key: str, after: str) -> bool:
         if not after:
             return True
         if self.tree and key.startswith(after + "/"):
             return False
-        return self._rank(key) > self._rank(after)  # type: ignore[operator]
+        return self._rank(key) > self._rank(after)
 
     def _entry(self, bucket: str, key: str, folder: str | None, *, encoded: bool) -> str:
         encode = self._encode if encoded else str
@@ -368,7 +407,7 @@ class FaultyS3:
         )
 
     def _encode(self, key: str) -> str:
-        text = quote(key, safe="/-_.~*")
+        text = quote(key, safe="/-_.~*", errors=_ODD)
         if self.plus == "form":
             return text.replace("%20", "+")
         return text.replace("%2B", "+") if self.plus == "percent" else text
@@ -451,7 +490,7 @@ class _Handler(BaseHTTPRequestHandler):
         parts = urlsplit(f"http://host{target}")
         query = {
             name: values[0]
-            for name, values in parse_qs(parts.query, keep_blank_values=True).items()
+            for name, values in parse_qs(parts.query, keep_blank_values=True, errors=_ODD).items()
         }
         bucket, _, key = parts.path[1:].partition("/")
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))

@@ -5,6 +5,8 @@
         run = world.plan()
         report = world.work()
         world.assert_reconciled()
+
+`ManualClock.stride` makes a worker idle through hours in a few hundred rounds.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,8 +16,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import sqlalchemy as sa
-from support.clock import NOW, ManualClock
-from support.memory import MemoryStore
 
 from bestbefore.adapters.state.schema import operations, runs, tallies
 from bestbefore.app.settings import QueueSettings, Settings, StateSettings, StoreSettings
@@ -32,6 +32,8 @@ from bestbefore.ports.records import OperationFilter, OperationRecord
 from bestbefore.stages.plan import Planned
 from bestbefore.stages.redrive import Redriven, redrive
 from bestbefore.stages.work import Options, Worker
+from support.clock import NOW, ManualClock
+from support.memory import MemoryStore
 
 OLD = NOW - timedelta(days=180)
 YOUNG = NOW - timedelta(days=1)

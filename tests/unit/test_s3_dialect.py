@@ -1,10 +1,20 @@
 """The two things S3-compatible listings disagree about: order, and what a plus is."""
 
+from urllib.parse import quote
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bestbefore.adapters.objects.s3.dialect import Dialect, Order, Plus
+from bestbefore.adapters.objects.s3.dialect import (
+    Dialect,
+    Order,
+    Plus,
+    octets,
+    readable,
+    sendable,
+)
+from bestbefore.domain.selection import impossible
 
 KEYS = st.text(st.sampled_from("a/-.~\u00e9\uffff\U0001f600"), min_size=1, max_size=6)
 
@@ -41,6 +51,26 @@ def test_what_is_sorted_is_ascending_and_its_reverse_is_not(order, keys):
 def test_texts_are_decoded_exactly_once(text, blank, plus):
     assert Plus.BLANK.decode(text) == blank
     assert Plus.PLUS.decode(text) == plus
+
+
+BYTES = st.binary(min_size=1, max_size=6)
+
+
+@given(BYTES, st.sampled_from(Plus))
+def test_every_byte_survives_decoding_and_sending(raw, plus):
+    key = plus.decode(quote(raw, safe=""))
+    assert octets(key) == raw
+    sent = sendable(key)
+    assert (sent if isinstance(sent, bytes) else sent.encode()) == raw
+    assert isinstance(sent, str) == (impossible(key) is None)
+    assert readable(key).encode()
+
+
+@given(st.lists(BYTES, unique=True))
+def test_byte_order_holds_for_what_is_not_utf_8(raws):
+    keys = [raw.decode(errors="surrogateescape") for raw in raws]
+    assert [octets(key) for key in sorted(keys, key=Order.BYTES.rank)] == sorted(raws)
+    assert Order.BYTES.ascending(sorted(keys, key=Order.BYTES.rank))
 
 
 @pytest.mark.parametrize(

@@ -102,3 +102,23 @@ def test_carries_is_what_an_xml_parser_accepts(text):
         accepted = True
     # expat lets U+FFFE and U+FFFF pass; XML 1.0, and with it stricter servers, does not.
     assert carries(text) == (accepted and not {"\ufffe", "\uffff"} & set(text))
+
+
+@pytest.mark.parametrize(
+    ("said", "marker"),
+    [
+        ("", None),
+        ("<DeleteMarker>true</DeleteMarker>", ""),
+        ("<DeleteMarker>true</DeleteMarker><DeleteMarkerVersionId>v</DeleteMarkerVersionId>", "v"),
+        ("<DeleteMarkerVersionId>null</DeleteMarkerVersionId>", "null"),
+        ("<DeleteMarkerVersionId/>", None),
+        ("<DeleteMarker>false</DeleteMarker>", None),
+        (
+            "<DeleteMarker>false</DeleteMarker><DeleteMarkerVersionId>v</DeleteMarkerVersionId>",
+            None,
+        ),
+    ],
+)
+def test_a_delete_result_tells_a_marker_from_a_deletion(said, marker):
+    body = f"<DeleteResult><Deleted><Key>a</Key>{said}</Deleted></DeleteResult>"
+    assert parse_deletion(body.encode()).deleted == {"a": marker}

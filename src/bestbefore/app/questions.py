@@ -28,6 +28,11 @@ def verification(
             f"policies.{policy.name}: no run was released yet, so nothing can be overdue; "
             f"`bestbefore plan {policy.name}` makes one"
         )
+    if newest.policy_version != policy.version:
+        raise LedgerError(
+            f"policies.{policy.name}: the newest released run is of version "
+            f"{newest.policy_version}, and the file has {policy.version}; plan that first"
+        )
     at = system.clock.now()
     with system.scratch() as scratch:
         drawn = verify(

@@ -26,7 +26,7 @@ from bestbefore.domain.run import Run, Trigger
 from bestbefore.ports.calendar import Calendar
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import LedgerError, PolicyVersion
-from bestbefore.ports.objects import ObjectDeleter, ObjectLister
+from bestbefore.ports.objects import ObjectDeleter, ObjectLister, StoreError
 from bestbefore.stages.attempt import Attempts
 from bestbefore.stages.dispatch import dispatch
 from bestbefore.stages.plan import Planned, Planner, PlanRefused
@@ -187,15 +187,24 @@ class System:
                 raise PlanRefused(f"policies.{policy.name}: stopped before anything was planned")
 
     def plan_on(self, stopping: Callable[[], bool], only: str | None = None) -> bool:
-        """Continue plans whose planner is gone. Returns whether there was one."""
+        """Continue plans whose planner is gone. Returns whether there was one.
+
+        One that cannot go on keeps none of the others; what it raised is raised at the end.
+        """
         went_on = False
+        failed: Exception | None = None
         for run in self.plans.unfinished(self.clock.now()):
             policy = self.settings.policies.get(run.policy)
             if policy is None or policy.version != run.policy_version:
                 continue
             if only in (None, run.policy):
                 planner = replace(self.planner(policy, stopping=stopping), by=self.worker_name)
-                went_on |= planner.go_on(policy, run) is not None
+                try:
+                    went_on |= planner.go_on(policy, run) is not None
+                except (LedgerError, PlanRefused, StoreError) as error:
+                    failed = failed or error
+        if failed is not None:
+            raise failed
         return went_on
 
 

@@ -1,12 +1,13 @@
 """What every verb shares: its options, its errors, its exit status and its output."""
 
 import functools
+import io
 import json
 import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ import click
 
 from bestbefore.app.settings import ConfigError
 from bestbefore.app.system import System, UnknownPolicy, open_system
+from bestbefore.cli.text import printable
 from bestbefore.ports.ledger import LedgerError
 from bestbefore.ports.objects import StoreError
 from bestbefore.stages.plan import PlanRefused
@@ -43,24 +45,54 @@ def verb(function: Callable[P, None]) -> Callable[P, None]:
     @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
     @functools.wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
-        logging.basicConfig(
-            stream=sys.stderr, level=logging.WARNING, format="%(levelname)s: %(message)s"
-        )
+        _prepare_streams()
         try:
+            _refuse_what_is_no_text(kwargs)
             function(*args, **kwargs)
         except Stopped:
             click.echo("bestbefore: stopped before the end, so there is no answer", err=True)
             raise SystemExit(FAILING) from None
+        except ConfigError as error:
+            fail(*str(error).split("\n"))
         except _EXPECTED as error:
             fail(str(error.args[0] if isinstance(error, UnknownPolicy) else error))
 
     return wrapped
 
 
-def fail(message: str) -> NoReturn:
-    """Say what is wrong on stderr and exit with status 2."""
-    click.echo(f"bestbefore: {message}", err=True)
+def fail(*lines: str) -> NoReturn:
+    """Say what is wrong on stderr and exit with status 2.
+
+    Each of *lines* stays one line: keys and what stores answer are other people's texts.
+    """
+    click.echo("bestbefore: " + "\n".join(map(printable, lines)), err=True)
     raise SystemExit(WRONG)
+
+
+class _OneLine(logging.Formatter):
+    """One event is one line, whatever is in it (O-UI-02)."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (logging's name)
+        return printable(super().formatMessage(record))
+
+
+def _prepare_streams() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine("%(levelname)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal may know fewer characters than keys have.
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _refuse_what_is_no_text(given: Mapping[str, object]) -> None:
+    """Bytes that are no UTF-8 name nothing: no policy, no run, and no key a store can hold."""
+    for name, value in given.items():
+        if isinstance(value, str):
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                fail(f"{name.replace('_', ' ')}: {value} is not valid Unicode")
 
 
 @contextmanager

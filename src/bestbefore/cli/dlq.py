@@ -10,7 +10,7 @@ from bestbefore.app.system import System
 from bestbefore.cli.context import emit, fail, opened, verb
 from bestbefore.cli.text import printable, table
 from bestbefore.domain.failure import FailureClass
-from bestbefore.ports.ledger import DeadFilter
+from bestbefore.ports.ledger import DeadFilter, DeadLetter
 from bestbefore.read.documents import Document, dead_letter_document
 from bestbefore.stages.redrive import correct, redrive
 
@@ -28,6 +28,9 @@ def filters(function: Callable[..., None]) -> Callable[..., None]:
     return function
 
 
+_DIGITS = 64
+
+
 @click.group()
 def dlq() -> None:
     """Dead letters: what is out of its budget and waits for a person."""
@@ -35,12 +38,12 @@ def dlq() -> None:
 
 @dlq.command("list")
 @filters
-@click.option("--limit", type=click.IntRange(1), default=1000, show_default=True)
+@click.option("--limit", type=click.IntRange(1), help="At most so many; all of them by default.")
 @verb
-def list_(config: Path, as_json: bool, limit: int, **given: Any) -> None:
+def list_(config: Path, as_json: bool, limit: int | None, **given: Any) -> None:
     """List dead letters, oldest failure first."""
     with opened(config) as system:
-        letters = system.dead_letters.dead(_filter(system, given), limit)
+        letters = system.dead_letters.dead(_filter(given), limit)
         documents = [dead_letter_document(letter) for letter in letters]
     emit(as_json, documents, lambda: _list_text(documents))
 
@@ -51,8 +54,7 @@ def list_(config: Path, as_json: bool, limit: int, **given: Any) -> None:
 def show(config: Path, as_json: bool, operation_id: str) -> None:
     """Show one dead letter with all its attempts."""
     with opened(config) as system:
-        which = _filter(system, {"operation_id": operation_id})
-        letter = system.dead_letters.dead(which)[0]
+        letter = _one(system, _filter({"operation_id": operation_id}), operation_id)
         document = dead_letter_document(letter, system.records.attempts(letter.row))
     emit(as_json, document, lambda: _show_text(document))
 
@@ -84,7 +86,9 @@ def redrive_(
     """
     _require_choice(everything, given)
     with opened(config) as system:
-        which = _filter(system, given)
+        which = _filter(given)
+        if given["operation_id"] is not None:
+            _one(system, which, given["operation_id"])
         if corrected is not None:
             document = _correct(system, which, corrected, dry_run=dry_run)
         else:
@@ -119,7 +123,10 @@ def discard(
     """Close dead letters without deleting anything."""
     _require_choice(everything, given)
     with opened(config) as system:
-        rows = [letter.row for letter in system.dead_letters.dead(_filter(system, given))]
+        which = _filter(given)
+        if given["operation_id"] is not None:
+            _one(system, which, given["operation_id"])
+        rows = [letter.row for letter in system.dead_letters.dead(which)]
         done = len(rows)
         if not dry_run:
             now = system.clock.now()
@@ -140,40 +147,46 @@ def absorb(config: Path, as_json: bool) -> None:
          "of its own")  # fmt: skip
 
 
-def _filter(system: System, given: dict[str, Any]) -> DeadFilter:
+def _filter(given: dict[str, Any]) -> DeadFilter:
     named = given.get("operation_id")
     failure_class = given.get("failure_class")
     policy = given.get("policy")
     return DeadFilter(
         policy=policy,
         failure_class=FailureClass(failure_class) if failure_class else None,
-        operation_id=_whole_id(system, named) if named else None,
+        ids=_ids(named) if named is not None else None,
         superseded=bool(given.get("superseded")),
     )
 
 
-def _whole_id(system: System, start: str) -> bytes:
-    """The dead letter's id that begins with *start*."""
-    wanted = start.lower()
-    found = [
-        letter.operation_id
-        for letter in system.dead_letters.dead(DeadFilter())
-        if letter.operation_id.hex().startswith(wanted)
-    ]
+def _ids(start: str) -> tuple[bytes, bytes]:
+    """The first and the last operation id that begin with *start* (hex)."""
+    if not start:
+        # What a script's unset variable leaves must not mean every dead letter.
+        fail("the operation id is empty; `bestbefore dlq list` shows them")
+    try:
+        return bytes.fromhex(start.ljust(_DIGITS, "0")), bytes.fromhex(start.ljust(_DIGITS, "f"))
+    except ValueError:
+        fail(f"operation {printable(start)} is no operation id; `bestbefore dlq list` shows them")
+
+
+def _one(system: System, which: DeadFilter, named: str) -> DeadLetter:
+    """The one dead letter that *named* means."""
+    found = system.dead_letters.dead(which, 2)
     if len(found) != 1:
-        problem = "is no dead letter" if not found else f"fits {len(found)} dead letters"
-        fail(f"operation {printable(start)} {problem}; `bestbefore dlq list` shows their ids")
+        problem = "is no dead letter" if not found else "fits several dead letters"
+        fail(f"operation {printable(named)} {problem}; `bestbefore dlq list` shows their ids")
     return found[0]
 
 
 def _require_choice(everything: bool, given: dict[str, Any]) -> None:
-    if everything == any(given.values()):
+    if everything == any(value not in (None, False) for value in given.values()):
         raise click.UsageError("say which: either --all, or --policy, --class, --id, --superseded")
 
 
 def _correct(system: System, which: DeadFilter, corrected: str, *, dry_run: bool) -> Document:
     name, separator, key = corrected.partition("=")
-    if which.operation_id is None or name != "key" or not separator:
+    if which.ids is None or name != "key" or not separator:
         raise click.UsageError("--set takes key=KEY and goes with --id")
     letter = system.dead_letters.dead(which)[0]
     policy = system.policy(letter.policy)

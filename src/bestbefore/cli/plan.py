@@ -107,7 +107,7 @@ def run(
         "state": ended.state.value,
     }
     emit(as_json, document, lambda: _run_text(document, ended))
-    leave(report.abandoned, 0 if finished(ended) else FAILING)
+    leave(report.abandoned, 0 if finished(ended) and not report.left else FAILING)
 
 
 def plan_text(document: Document) -> str:

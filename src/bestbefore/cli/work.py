@@ -38,7 +38,8 @@ def work(config: Path, as_json: bool, drain: bool, concurrency: int) -> None:
             ).run()
         document = work_document(report)
         emit(as_json, document, lambda: work_text(document))
-    leave(report.abandoned, FAILING if any(report.left[name] for name in _BLOCKING) else 0)
+    blocked = any(report.left[name] for name in _BLOCKING)
+    leave(report.abandoned, FAILING if blocked or (drain and report.stopped) else 0)
 
 
 def options(system: System, concurrency: int, *, drain: bool) -> Options:

@@ -52,6 +52,7 @@ def disposition(known: Known | None, page_asked_at: datetime) -> Disposition:
                 return Disposition.AGAIN
             if known.completed_at is not None and known.completed_at >= page_asked_at - SETTLING:
                 return Disposition.ALREADY_COMPLETED
-            if known.outcome in REPLANNED:
+            if known.outcome in REPLANNED and not known.reappearances:
                 return Disposition.AGAIN
+            # Cancelling the run that asked about a reappearance does not answer the question.
             return Disposition.REAPPEARED

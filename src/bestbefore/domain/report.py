@@ -6,13 +6,19 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Report:
-    """What one worker did. ``late`` results belonged to a later delivery and were refused."""
+    """What one worker did.
+
+    ``late`` results belonged to a later delivery and were refused; ``abandoned`` operations were
+    given back with a thread still at them. ``stopped`` says that it was told to end, ``left`` what
+    a drain that ended by itself could not do, by reason.
+    """
 
     received: int = 0
     completed: int = 0
     dead: int = 0
     late: int = 0
     abandoned: int = 0
+    stopped: bool = False
     outcomes: Counter[str] = field(default_factory=Counter)
     retried: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)

@@ -31,7 +31,7 @@ class Run:
     ``planned = waiting + pending + completed + dead`` holds in every transaction; the other
     numbers are what the scan counted. ``row`` is the ledger's own key. ``early`` says that it
     releases page by page; ``complete`` that its scan has ended. ``target`` names the store and
-    the place in it.
+    the place in it; ``first_slot`` is the oldest slot whose work it took over.
     """
 
     row: int
@@ -39,6 +39,7 @@ class Run:
     policy: str
     policy_version: str
     slot: datetime
+    first_slot: datetime
     cutoff: datetime
     state: RunState
     trigger: Trigger

@@ -31,13 +31,21 @@ class PlanTakenOver(LedgerError):
 
 
 class PolicyVersion(NamedTuple):
-    """One (name, version) the ledger knows. ``current`` is what the newest plan wrote."""
+    """One (name, version) the ledger knows. ``current`` is what the newest plan wrote.
+
+    ``fingerprint`` is that of the policy that was planned.
+    """
 
     row: int
     name: str
     version: str
     connection: str
     current: bool
+    fingerprint: str
+
+    def means(self, policy: Policy) -> bool:
+        """Whether *policy* is this one: a version alone says what it was called, not what it is."""
+        return (policy.version, policy.fingerprint()) == (self.version, self.fingerprint)
 
 
 class Claim(NamedTuple):
@@ -131,7 +139,8 @@ class PlanLedger(Protocol):
         """The one run of (policy, version, slot), created if nobody answered it yet.
 
         Makes the version current and cancels a parked run of an older slot, whose operations
-        the new one may plan again. ``approved`` releases a parked run exactly as it was shown.
+        the new one may plan again, and unfinished plans of other versions. ``approved`` releases
+        a parked run exactly as it was shown.
         """
         ...
 
@@ -149,8 +158,17 @@ class PlanLedger(Protocol):
         """Runs whose scan has not ended and that no living planner holds."""
         ...
 
-    def known(self, operation_ids: Sequence[bytes]) -> Mapping[bytes, Known]:
-        """What the ledger holds of each; unknown ones are left out."""
+    def known(
+        self, operation_ids: Sequence[bytes], taking_over: datetime | None = None
+    ) -> Mapping[bytes, Known]:
+        """What the ledger holds of each; unknown ones are left out.
+
+        With *taking_over*, as it would be once a run of that slot took over the parked ones.
+        """
+        ...
+
+    def remember(self, known: Mapping[bytes, Known], now: datetime) -> None:
+        """Take note of what ended in another ledger, so that a preview here counts as that one."""
         ...
 
     def write_page(
@@ -191,7 +209,8 @@ class Operation(NamedTuple):
     """A claimed operation: its target as it was seen, and what it has spent.
 
     ``deliveries`` counts those without a result, this one included. ``failed`` says that an
-    earlier attempt failed, so that the target has to be looked at again.
+    earlier attempt failed, so that the target has to be looked at again; ``cancelled`` that its run
+    was cancelled while somebody had it in hand, so that it only has to be closed.
     """
 
     row: int
@@ -207,6 +226,7 @@ class Operation(NamedTuple):
     budget: Budget
     failed: bool
     token: int
+    cancelled: bool
 
 
 class Completed(NamedTuple):
@@ -323,6 +343,14 @@ class WorkLedger(Protocol):
         """The generations the run's plan kept, each with the prefix that leads to its objects."""
         ...
 
+    def kept_last(self, run: int, groups: Collection[str]) -> Mapping[str, Sequence[Kept]]:
+        """What the run's plan kept as the last N, by group, without groups it saw nothing of."""
+        ...
+
+    def target(self, run: int) -> str:
+        """The place that the run's plan looked at."""
+        ...
+
     def pauses(self, now: datetime) -> Sequence[Pause]:
         """Pauses in force."""
         ...
@@ -382,11 +410,14 @@ class DeadLetter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeadFilter:
-    """Which dead letters are meant; every condition given has to hold."""
+    """Which dead letters are meant; every condition given has to hold.
+
+    ``ids`` are the first and the last operation id.
+    """
 
     policy: str | None = None
     failure_class: FailureClass | None = None
-    operation_id: bytes | None = None
+    ids: tuple[bytes, bytes] | None = None
     superseded: bool = False
 
 

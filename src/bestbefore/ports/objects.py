@@ -58,6 +58,10 @@ class BucketFacts:
     versioning: str | None
     server_time: datetime | None
 
+    def target(self, bucket: str, prefix: str) -> str:
+        """The place that a policy looks at, as runs remember it."""
+        return f"{self.endpoint}/{bucket}/{prefix}"
+
 
 class ObjectLister(Protocol):
     """The looking side. Every method raises StoreError and nothing else."""

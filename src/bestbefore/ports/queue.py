@@ -23,7 +23,8 @@ class Queue(Protocol):
         """Claim up to *limit* due operations under one new token until *now* + *lease*.
 
         An operation whose last delivery ended without a result is a suspect: it may have killed
-        its worker, and is only given out when asked for.
+        its worker, and is only given out when asked for: alone, or with so many others that
+        halving will find the one. Only what was alone is charged with another delivery.
         """
         ...
 

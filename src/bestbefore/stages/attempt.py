@@ -1,33 +1,24 @@
 """What one worker thread does with one batch: confirm, look again, delete. It never raises."""
 
 import logging
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.identity import instant
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.policy import Policy
-from bestbefore.domain.selection import Selector
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import Operation, WorkLedger
-from bestbefore.ports.objects import (
-    KeyRange,
-    ObjectDeleter,
-    ObjectLister,
-    StoreError,
-    Target,
-)
+from bestbefore.ports.objects import ObjectDeleter, ObjectLister, StoreError, Target
+from bestbefore.stages.confirm import Confirmed
 
 log = logging.getLogger(__name__)
 
 TRUSTED_FOR = timedelta(minutes=5)
 """How old a listing may be before an object is looked at again: an identical re-upload keeps its
 ETag, so only its LastModified tells that it is not what was seen."""
-
-_CONFIRMED_FOR = timedelta(seconds=60)
 
 Result = Outcome | Failure
 
@@ -40,8 +31,10 @@ class Attempts:
     deleter: ObjectDeleter
     ledger: WorkLedger
     clock: Clock
-    _confirmed: dict[int, tuple[datetime, frozenset[str]]] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _confirmed: Confirmed = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._confirmed = Confirmed(self.lister, self.ledger, self.clock)
 
     def make(self, policy: Policy, operations: Sequence[Operation]) -> list[Result]:
         """One result per operation, in their order. They are of one run and distinct by key."""
@@ -60,7 +53,12 @@ class Attempts:
             return [Failure(FailureClass.UNKNOWN, f"{type(error).__name__}: {error}")]
 
     def _make(self, policy: Policy, operations: Sequence[Operation]) -> list[Result]:
-        results = self._protect(policy, operations)
+        run = operations[0].run
+        if (failure := self._confirmed.place(policy, run)) is not None:
+            return [failure] * len(operations)
+        results: dict[int, Result] = {
+            o.row: Outcome.PROTECTED for o in self._confirmed.protected(policy, run, operations)
+        }
         results |= self._look_again(policy, [o for o in operations if o.row not in results])
         remaining = [o for o in operations if o.row not in results]
         if remaining:
@@ -90,47 +88,3 @@ class Attempts:
                 ) != instant(operation.last_modified):
                     results[operation.row] = Outcome.CHANGED
         return results
-
-    def _protect(self, policy: Policy, operations: Sequence[Operation]) -> dict[int, Result]:
-        """Protected are objects of a kept generation, and all once a kept one has vanished.
-
-        Then the newest generation left may be among what the plan selected.
-        """
-        if not policy.source.keep_generations:
-            return {}
-        selector = Selector.of(policy.source, self.clock.now(), self.clock.now())
-        kept = self._kept_generations(policy, selector, operations[0].run)
-        return {
-            o.row: Outcome.PROTECTED
-            for o in operations
-            if not kept or selector.generation(o.key) in kept
-        }
-
-    def _kept_generations(self, policy: Policy, selector: Selector, run: int) -> frozenset[str]:
-        """The generations the run's plan kept, or none if one of them holds no object any more.
-
-        An answer is used for a minute.
-        """
-        with self._lock:
-            now = self.clock.now()
-            asked_at, kept = self._confirmed.get(run, (now - 2 * _CONFIRMED_FOR, frozenset()))
-            if now - asked_at > _CONFIRMED_FOR:
-                planned = self.ledger.kept_generations(run)
-                there = all(
-                    self._holds_objects(policy, selector, name, prefix)
-                    for name, prefix in planned.items()
-                )
-                kept = frozenset(planned) if there else frozenset()
-                self._confirmed[run] = (now, kept)
-            return kept
-
-    def _holds_objects(
-        self, policy: Policy, selector: Selector, generation: str, prefix: str
-    ) -> bool:
-        rest: KeyRange | None = KeyRange(None, None)
-        while rest is not None:
-            page = self.lister.page(policy.source.bucket, prefix, rest)
-            if any(selector.generation(item.key) == generation for item in page.items):
-                return True
-            rest = page.rest
-        return False

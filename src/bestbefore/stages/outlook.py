@@ -16,13 +16,14 @@ class Outlook:
     """Policy versions that have something unsettled, by what may be done with it.
 
     ``workable`` ones are current, in this process's file and neither paused nor behind a breaker;
-    ``superseded`` ones only need closing; ``broken`` ones may be probed. ``blocked`` gives, by
+    ``superseded`` ones only need closing; ``probes`` are those, by
+    connection, behind a breaker that is due for a probe. ``blocked`` gives, by
     row, why a version has to wait longer than a drain does.
     """
 
     workable: list[PolicyVersion]
     superseded: list[PolicyVersion]
-    broken: list[PolicyVersion]
+    probes: dict[str, list[PolicyVersion]]
     blocked: Mapping[int, str]
 
 
@@ -35,7 +36,7 @@ def look_around(
     """
     paused = {pause.policy for pause in ledger.pauses(now)}
     breakers = {breaker.connection: breaker for breaker in ledger.breakers()}
-    outlook = Outlook([], [], [], blocked := {})
+    outlook = Outlook([], [], {}, blocked := {})
     for version in ledger.versions():
         policy = policies.get(version.name)
         if only not in (None, version.name):
@@ -44,10 +45,11 @@ def look_around(
             blocked[version.row] = "paused"
         elif not version.current:
             outlook.superseded.append(version)
-        elif policy is None or policy.version != version.version:
+        elif policy is None or not version.means(policy):
             blocked[version.row] = "not_in_this_file"
         elif breaker := breakers.get(version.connection):
-            outlook.broken.append(version)
+            if now >= breaker.next_probe_at:
+                outlook.probes.setdefault(version.connection, []).append(version)
             if now - breaker.opened_at >= _BREAKER_PATIENCE:
                 blocked[version.row] = "breaker"
         else:
@@ -75,7 +77,7 @@ def left_over(
             left[outlook.blocked[rest.policy]] += unfinished
         elif unfinished:
             return None
-        elif rest.planning:
+        if rest.planning:
             policy = policies.get(rest.name)
             lacking = policy is None or policy.version != rest.version
             if not (rest.abandoned and (lacking or planning_failed)):

@@ -4,11 +4,12 @@ Planning writes, dispatch publishes. A planner holds no deleter, so no plan and 
 delete anything.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from bestbefore.domain.identity import instant
+from bestbefore.domain.known import Known
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.run import (
     Circumstances,
@@ -18,7 +19,7 @@ from bestbefore.domain.run import (
     too_many_reappeared,
 )
 from bestbefore.ports.clock import Clock
-from bestbefore.ports.ledger import Answer, PlanLedger
+from bestbefore.ports.ledger import Answer, PlanLedger, PlanTakenOver
 from bestbefore.ports.objects import ObjectLister
 from bestbefore.stages.scan import LEASE, Scan, Stopped
 
@@ -59,7 +60,7 @@ class Planner:
         """Answer *slot* with its one run, planning what of it is not planned yet.
 
         Raises PlanRefused, StoreError, LedgerError. Where it is interrupted the stored cursors
-        let the next planner go on.
+        let the next planner go on; where that one was quicker the run is theirs.
         """
         target = self.target(policy)
         before = self.ledger.answer(
@@ -74,12 +75,13 @@ class Planner:
         )
         if before.claim is None:
             return Planned(before.run, repeated=True, approved=before.approved_now)
-        return Planned(self._scan(policy, before), repeated=False)
+        return Planned(self._go_on(policy, before, target), repeated=False)
 
     def go_on(self, policy: Policy, run: Run) -> Run | None:
         """Take over a plan that nobody works on; None if somebody does after all."""
+        target = self.target(policy)
         before = self.ledger.resume(run.row, self.clock.now(), LEASE)
-        return self._scan(policy, before) if before else None
+        return self._go_on(policy, before, target) if before else None
 
     def preview(self, policy: Policy, slot: datetime, scratch: PlanLedger, trigger: Trigger,
                 *, approved: bool = False) -> Run:  # fmt: skip
@@ -96,9 +98,13 @@ class Planner:
             now=self.clock.now(),
             lease=LEASE,
         )
-        return replace(self, ledger=scratch)._scan(
-            policy, replace(before, seen=seen), known=self.ledger
-        )
+
+        def known(operation_ids: Sequence[bytes]) -> Mapping[bytes, Known]:
+            found = self.ledger.known(operation_ids, taking_over=slot)
+            scratch.remember(found, self.clock.now())
+            return found
+
+        return replace(self, ledger=scratch)._scan(policy, replace(before, seen=seen), known)
 
     def target(self, policy: Policy) -> str:
         """Where *policy* looks, once that is known to be fit for planning."""
@@ -118,9 +124,24 @@ class Planner:
                     f"{facts.endpoint} says {instant(facts.server_time)}; they may differ by "
                     f"{MOST_CLOCK_SKEW.seconds // 60} minutes; set the clock right"
                 )
-        return f"{facts.endpoint}/{source.bucket}/{source.prefix}"
+        return facts.target(source.bucket, source.prefix)
 
-    def _scan(self, policy: Policy, before: Answer, known: PlanLedger | None = None) -> Run:
+    def _go_on(self, policy: Policy, before: Answer, target: str) -> Run:
+        """Scan, unless half of the run was drawn from another place than this one."""
+        if before.claim is not None and before.run.target != target:
+            self.ledger.abandon(before.claim, self.clock.now())
+            raise PlanRefused(
+                f"policies.{policy.name}: run {before.run.run_id} began at {before.run.target}, "
+                f"this configuration looks at {target}; cancel the run or take the change back"
+            )
+        return self._scan(policy, before, self.ledger.known)
+
+    def _scan(
+        self,
+        policy: Policy,
+        before: Answer,
+        known: Callable[[Sequence[bytes]], Mapping[bytes, Known]],
+    ) -> Run:
         claim = before.claim
         if claim is None:
             return before.run
@@ -128,7 +149,7 @@ class Planner:
             policy,
             self.lister,
             self.ledger,
-            (known or self.ledger).known,
+            known,
             self.clock,
             self.spread,
             self.on_page,
@@ -145,7 +166,7 @@ class Planner:
         except BaseException as error:
             # Also on Ctrl-C: without it the next planner would wait for the lease to run out.
             run = self.ledger.abandon(claim, self.clock.now())
-            if isinstance(error, Stopped):
+            if isinstance(error, Stopped | PlanTakenOver):
                 return run
             raise
 

@@ -17,7 +17,7 @@ from bestbefore.domain.identity import ObjectIds
 from bestbefore.domain.known import Known, disposition
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.run import Run
-from bestbefore.domain.selection import PROTECTIVE, Listed, Selector, Verdict
+from bestbefore.domain.selection import PROTECTIVE, Listed, Selector, Verdict, impossible
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import (
     Claim,
@@ -120,8 +120,14 @@ class Scan:
                 if failure.failure_class not in _WORTH_ANOTHER_TRY or self.stopping():
                     raise
                 wished = failure.retry_after.total_seconds() if failure.retry_after else 0.0
-                self.clock.sleep(max(wished, backoff(attempt, spread=self.spread, cap=30.0)))
+                self._wait(max(wished, backoff(attempt, spread=self.spread, cap=30.0)))
         return ask()
+
+    def _wait(self, seconds: float) -> None:
+        """Wait in small steps, so that a stop does not wait as well."""
+        until = self.clock.now() + timedelta(seconds=seconds)
+        while self.clock.now() < until and not self.stopping():
+            self.clock.sleep(min(seconds, 0.5))
 
 
 class _Drawing:
@@ -157,7 +163,8 @@ class _Drawing:
                 drawn.refused += 1
             elif verdict in PROTECTIVE:
                 drawn.protected[verdict] = drawn.protected.get(verdict, 0) + 1
-            if self._source.keeps_some:
+            # What no command can carry cannot be one of those that are kept for sure either.
+            if self._source.keeps_some and impossible(item.key) is None:
                 self._note_what_is_kept(drawn, item, operation_id)
         for group, kept in drawn.newest.items():
             drawn.newest[group] = heapq.nlargest(

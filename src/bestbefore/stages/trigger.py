@@ -21,7 +21,7 @@ def choose_slot(
     ledger: PlanLedger,
     now: datetime,
 ) -> datetime:
-    """The slot to plan: *wanted*, else the latest one due.
+    """The slot to plan, a whole second: *wanted*, else the latest one due.
 
     A policy without a schedule continues the slot of its newest run while that is planning or
     open, else it is the current second. Raises SlotRefused for a slot in the future.
@@ -32,7 +32,7 @@ def choose_slot(
                 f"policies.{policy.name}: the slot {instant(wanted)} is in the future; it is "
                 f"{instant(now)} now"
             )
-        return wanted
+        return wanted.replace(microsecond=0)
     if policy.schedule is not None:
         return calendar.latest(policy.schedule, policy.timezone, now)
     return ledger.open_run_slot(policy) or now.replace(microsecond=0)

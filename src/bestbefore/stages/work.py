@@ -40,6 +40,7 @@ _LONGEST_HOLD = timedelta(minutes=15)
 _LOOK_FOR_SUSPECTS_EVERY = timedelta(seconds=5)
 _IDLE_SECONDS = 0.25
 _MOST_PLAN_FAILURES = 3
+_MOST_SUSPECTS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,20 +108,24 @@ class Worker:
         planner = ThreadPoolExecutor(1, "plan-on")
         try:
             while not self._h.stopping():
-                outlook = look_around(self._h.ledger, self._h.policies, self._h.clock.now())
+                outlook = look_around(
+                    self._h.ledger, self._h.policies, self._h.clock.now(), self._h.only
+                )
                 self._plan_on(planner)
-                moved = self._h.publish(outlook.workable + outlook.superseded)
+                moved = self._publish(outlook)
                 moved += self._drop_superseded(outlook)
                 moved += self._take(pool, outlook)
                 self._reap(_IDLE_SECONDS)
                 self._h.on_progress(self._report)
                 if not moved and not self._out:
-                    left = self._left(outlook)
-                    if self._options.drain and left is not None:
+                    left = self._left(outlook) if self._options.drain else None
+                    if left is not None:
                         self._report.left = left
                         break
                     self._suspects_at = self._h.clock.now()
                     self._h.clock.sleep(_IDLE_SECONDS)
+            else:
+                self._report.stopped = True
         finally:
             self._finish()
             for executor in (pool, planner):
@@ -141,8 +146,8 @@ class Worker:
         now = self._h.clock.now()
         if now >= self._suspects_at:
             if self._h.ledger.suspects([v.row for v in outlook.workable], now):
-                # A suspect runs alone, so what is out has to come back first.
-                return 0 if self._out else self._take_suspect(pool, outlook, now)
+                # Suspects run alone, so what is out has to come back first.
+                return 0 if self._out else self._take_suspects(pool, outlook, now)
             self._suspects_at = now + _LOOK_FOR_SUSPECTS_EVERY
         taken = 0
         for version in outlook.workable:
@@ -151,11 +156,34 @@ class Worker:
             limit = self._free(pace) * pace.size
             if limit:
                 taken += self._submit(pool, version, policy, pace.size, limit)
-        for version in outlook.broken:
-            if self._h.ledger.claim_probe(version.connection, now):
+        return taken + sum(
+            self._probe(pool, connection, versions)
+            for connection, versions in outlook.probes.items()
+        )
+
+    def _probe(
+        self, pool: ThreadPoolExecutor, connection: str, versions: Sequence[PolicyVersion]
+    ) -> int:
+        """Try one operation of a connection whose breaker is open, if the probe is ours."""
+        now = self._h.clock.now()
+        self._h.publish(versions)
+        for version in versions:
+            for suspects in (False, True):
+                found = self._end_cancelled(
+                    self._h.queue.receive(
+                        version.row, 1, now, self._options.lease, suspects=suspects
+                    )
+                )
+                if not found:
+                    continue
+                if not self._h.ledger.claim_probe(connection, now):
+                    self._h.queue.release(found, now)
+                    return 0
+                self._report.received += 1
                 policy = self._h.policies[version.name]
-                taken += self._submit(pool, version, policy, 1, 1, probe=True)
-        return taken
+                self._send(pool, _Batch(version, policy, found, now, probe=True))
+                return 1
+        return 0
 
     def _submit(
         self,
@@ -164,13 +192,11 @@ class Worker:
         policy: Policy,
         size: int,
         limit: int,
-        *,
-        probe: bool = False,
     ) -> int:
         now = self._h.clock.now()
         claimed = self._h.queue.receive(version.row, limit, now, self._options.lease)
-        for operations in _batches(claimed, size):
-            self._send(pool, _Batch(version, policy, operations, now, probe))
+        for operations in _batches(self._end_cancelled(claimed), size):
+            self._send(pool, _Batch(version, policy, operations, now))
         self._report.received += len(claimed)
         self._starved |= len(claimed) < limit
         return len(claimed)
@@ -179,17 +205,26 @@ class Worker:
         attempts = self._h.stores[batch.policy.connection]
         self._out[pool.submit(attempts.make, batch.policy, batch.operations)] = batch
 
-    def _take_suspect(self, pool: ThreadPoolExecutor, outlook: Outlook, now: datetime) -> int:
-        """Give one operation, whose last delivery ended without a result, a process to itself."""
+    def _take_suspects(self, pool: ThreadPoolExecutor, outlook: Outlook, now: datetime) -> int:
+        """Give operations, whose last delivery ended without a result, a process to themselves."""
         rows = [version.row for version in outlook.workable]
         self._report.dead += self._h.ledger.bury_crashed(rows, MOST_DELIVERIES, now)
         for version in outlook.workable:
-            found = self._h.queue.receive(version.row, 1, now, self._options.lease, suspects=True)
+            found = self._h.queue.receive(
+                version.row, _MOST_SUSPECTS, now, self._options.lease, suspects=True
+            )
             if found:
-                self._report.received += 1
-                self._send(pool, _Batch(version, self._h.policies[version.name], found, now))
-                return 1
+                self._report.received += len(found)
+                policy = self._h.policies[version.name]
+                for operations in _batches(self._end_cancelled(found), _MOST_SUSPECTS):
+                    self._send(pool, _Batch(version, policy, operations, now))
+                return len(found)
         return 0
+
+    def _end_cancelled(self, claimed: Sequence[Operation]) -> Sequence[Operation]:
+        """End what came back after its run was cancelled; returns the rest."""
+        self._record([Completed(o, Outcome.CANCELLED) for o in claimed if o.cancelled])
+        return [o for o in claimed if not o.cancelled]
 
     def _drop_superseded(self, outlook: Outlook) -> int:
         """End what was planned under a version that is no longer current."""
@@ -372,6 +407,10 @@ class Worker:
                 self._h.queue.release(self._out.pop(future).operations, self._h.clock.now())
         while self._out and self._h.clock.now() < deadline:
             self._reap(_IDLE_SECONDS)
+        if self._planning is not None:
+            # It was told to stop as well, and does so after the page in hand.
+            left = (deadline - self._h.clock.now()).total_seconds()
+            wait([self._planning], timeout=max(0.0, left))
         for batch in self._out.values():
             self._h.queue.release(batch.operations, self._h.clock.now())
             self._report.abandoned += len(batch.operations)

@@ -77,8 +77,13 @@ def _keep_last(database: Database, connection: sa.Connection, run: int) -> None:
             if operation_id is not None
         ]
         for start in range(0, len(kept), _CHUNK):
-            some = kept[start : start + _CHUNK]
-            _spare(database, connection, run, operations.c.operation_id.in_(some), KEEP_LAST)
+            # By row, as SQLite would go through all of the run's operations to find ids in it.
+            some = connection.scalars(
+                sa.select(operations.c.id).where(
+                    operations.c.operation_id.in_(kept[start : start + _CHUNK])
+                )
+            ).all()
+            _spare(database, connection, run, operations.c.id.in_(some), KEEP_LAST)
 
 
 def _spare(
@@ -111,16 +116,20 @@ def _admit_candidates(
 ) -> None:
     """Plan again what ended without an effect or came back; they leave the runs they were in."""
     mine = operations.c.candidate_of == run
-    again = operations.c.outcome.in_(sorted(REPLANNED))
-    worn_out = operations.c.reappearances >= MOST_REAPPEARANCES
+    had_no_effect = operations.c.outcome.in_(sorted(REPLANNED))
+    again = sa.and_(had_no_effect, operations.c.reappearances == 0)
+    worn_out = sa.and_(~had_no_effect, operations.c.reappearances >= MOST_REAPPEARANCES)
     moved = connection.execute(
         sa.select(operations.c.run_id, operations.c.outcome, sa.func.count(),
-                  sa.func.sum(operations.c.size))
+                  sa.func.sum(operations.c.size),
+                  sa.func.sum(sa.case((operations.c.reappearances > 0, 1), else_=0)))
         .where(mine)
         .group_by(operations.c.run_id, operations.c.outcome)
     ).fetchall()  # fmt: skip
-    for before, outcome, n, size in moved:
-        run_rows.bump(connection, before, planned=-n, completed=-n)
+    for before, outcome, n, size, reappeared_there in moved:
+        run_rows.bump(
+            connection, before, planned=-n, completed=-n, reappeared=-int(reappeared_there)
+        )
         freed = int(size) if outcome == Outcome.DELETED else 0
         run_rows.tally(database, connection, before, "outcome", {outcome: (-n, -freed)})
     planned_again = _move(connection, run, sa.and_(mine, again), state=State.WAITING)
@@ -139,7 +148,7 @@ def _admit_candidates(
         run,
         mine,
         state=State.WAITING,
-        reappearances=operations.c.reappearances + 1,
+        reappearances=operations.c.reappearances + sa.case((had_no_effect, 0), else_=1),
         last_failed_at=micros(now),  # so that a worker looks before it deletes
     )
     run_rows.bump(
@@ -168,6 +177,7 @@ def _move(
                 "due_at": None,
                 "token": None,
                 "deliveries": 0,
+                "cancelled": False,
                 "budget": None,
             }
             | values

@@ -2,7 +2,9 @@
 
 import fcntl
 import os
+import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -20,6 +22,7 @@ _VERSIONS = sorted(file.name[:4] for file in (_MIGRATIONS / "versions").glob("[0
 _NEWEST = _VERSIONS[-1]
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "ceph"}
 _BUSY_TIMEOUT_SECONDS = 30
+_UNUSABLE = (sa.exc.OperationalError, sa.exc.DatabaseError)
 _CACHE_KIB = 64 * 1024
 # Pages of a random index are written again and again; checkpointing them every 4 MB, the default,
 # would write most of them to the database file each time.
@@ -109,8 +112,12 @@ class Database:
         """Say of a database that cannot be used which one it is, and why."""
         try:
             yield
-        except (OSError, sa.exc.OperationalError) as error:
-            reason = error.orig if isinstance(error, sa.exc.OperationalError) else error.strerror
+        except (OSError, sa.exc.DatabaseError) as error:
+            # A file that is no database, or a damaged one, is a plain DatabaseError; its other
+            # kinds are mistakes of ours.
+            if isinstance(error, sa.exc.DatabaseError) and type(error) not in _UNUSABLE:
+                raise
+            reason = error.orig if isinstance(error, sa.exc.DatabaseError) else error.strerror
             raise LedgerError(
                 f"state database {self.url}: {reason}; look at its place, its rights and the "
                 "space left there"
@@ -211,8 +218,8 @@ def _sqlite_engine(url: sa.URL) -> sa.Engine:
     @sa.event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # the driver must not begin anything by itself
+        _write_ahead(connection)
         for pragma in (
-            "journal_mode = WAL",
             "synchronous = FULL",
             "foreign_keys = ON",
             f"cache_size = -{_CACHE_KIB}",
@@ -222,6 +229,24 @@ def _sqlite_engine(url: sa.URL) -> sa.Engine:
             connection.execute(f"PRAGMA {pragma}")
 
     return engine
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Switch to write-ahead logging.
+
+    Alone among statements, the first switch of a new file does not wait for a lock: two processes
+    that start together would see "database is locked" at once, whatever the timeout.
+    """
+    deadline = time.monotonic() + _BUSY_TIMEOUT_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _refuse_network_file_system(url: sa.URL) -> None:

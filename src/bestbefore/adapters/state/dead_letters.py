@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from bestbefore.adapters.state import runs as run_rows
-from bestbefore.adapters.state.database import Database, micros, moment
+from bestbefore.adapters.state.database import Database, execute_many, micros, moment
 from bestbefore.adapters.state.queue import load_budget
 from bestbefore.adapters.state.schema import operations, policies, runs
 from bestbefore.domain.failure import FailureClass
@@ -15,6 +15,9 @@ from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.selection import Listed
 from bestbefore.domain.states import State
 from bestbefore.ports.ledger import DeadFilter, DeadLetter, LedgerError
+
+_CHUNK = 1_000
+"""Rows a person's decision changes at once, so that workers get their turn in between."""
 
 _SELECT = (
     sa.select(
@@ -49,35 +52,29 @@ class SqlDeadLetters:
             ]
 
     def redrive(self, rows: Sequence[int], due: Sequence[datetime], by: str, now: datetime) -> int:
-        with self._db.write() as connection:
-            redriven = 0
-            for row, due_at in zip(rows, due, strict=True):
-                run = connection.execute(
-                    sa.update(operations)
-                    .where(operations.c.id == row, operations.c.state == State.DEAD)
-                    .values(
-                        state=State.PENDING,
-                        due_at=micros(due_at),
-                        token=None,
-                        deliveries=0,
-                        budget=None,
-                        redriven=operations.c.redriven + 1,
-                    )
-                    .returning(operations.c.run_id)
-                ).scalar_one_or_none()
-                if run is not None:
-                    run_rows.bump(connection, run, dead=-1, pending=1)
+        redriven = 0
+        for start in range(0, len(rows), _CHUNK):
+            chunk = rows[start : start + _CHUNK]
+            with self._db.write() as connection:
+                by_run = _dead_by_run(connection, chunk)
+                moments = map(micros, due[start : start + _CHUNK])
+                redriven += execute_many(
+                    connection, _REDRIVE, ("due", "row"), list(zip(moments, chunk, strict=True))
+                )
+                for run, n in by_run.items():
+                    run_rows.bump(connection, run, dead=-n, pending=n)
                     run_rows.reopen(connection, run)
-                    redriven += 1
-            run_rows.note(connection, "redrive", f"{redriven:,} dead letters", by, now)
-            return redriven
+                run_rows.note(connection, "redrive", f"{len(chunk):,} dead letters", by, now)
+        return redriven
 
     def discard(self, rows: Sequence[int], reason: str, by: str, now: datetime) -> int:
-        with self._db.write() as connection:
-            return sum(
-                _close(self._db, connection, row, Outcome.DISCARDED, reason, by, now) is not None
-                for row in rows
-            )
+        discarded = 0
+        for start in range(0, len(rows), _CHUNK):
+            with self._db.write() as connection:
+                for row in rows[start : start + _CHUNK]:
+                    closed = _close(self._db, connection, row, Outcome.DISCARDED, reason, by, now)
+                    discarded += closed is not None
+        return discarded
 
     def correct(self, row: int, operation_id: bytes, item: Listed, by: str, now: datetime) -> None:
         with self._db.write() as connection:
@@ -119,6 +116,34 @@ class SqlDeadLetters:
             run_rows.reopen(connection, closed.run_id)
 
 
+_REDRIVE = (
+    sa.update(operations)
+    .where(
+        operations.c.id == sa.bindparam("row"),
+        operations.c.state == sa.literal_column("'dead'"),
+    )
+    .values(
+        state=sa.literal_column("'pending'"),
+        due_at=sa.bindparam("due"),
+        token=sa.null(),
+        deliveries=sa.literal_column("0"),
+        cancelled=sa.false(),
+        budget=sa.null(),
+        redriven=operations.c.redriven + sa.literal_column("1"),
+    )
+)
+
+
+def _dead_by_run(connection: sa.Connection, rows: Sequence[int]) -> dict[int, int]:
+    """How many of *rows* are dead, by run."""
+    found = connection.execute(
+        sa.select(operations.c.run_id, sa.func.count())
+        .where(operations.c.id.in_(rows), operations.c.state == State.DEAD)
+        .group_by(operations.c.run_id)
+    )
+    return {row[0]: row[1] for row in found}
+
+
 def _close(
     database: Database,
     connection: sa.Connection,
@@ -153,8 +178,8 @@ def _conditions(which: DeadFilter) -> list[sa.ColumnElement[bool]]:
         conditions.append(policies.c.name == which.policy)
     if which.failure_class is not None:
         conditions.append(operations.c.failure_class == which.failure_class)
-    if which.operation_id is not None:
-        conditions.append(operations.c.operation_id == which.operation_id)
+    if which.ids is not None:
+        conditions.append(operations.c.operation_id.between(*which.ids))
     if which.superseded:
         conditions.append(policies.c.current.is_(False))
     return conditions

@@ -51,7 +51,10 @@ class SqlPlanLedger:
     def open_run_slot(self, policy: Policy) -> datetime | None:
         with self._db.read() as connection:
             live = run_rows.load(
-                connection, policies.c.name == policy.name, runs.c.state.in_(_LIVE)
+                connection,
+                policies.c.name == policy.name,
+                policies.c.version == policy.version,
+                runs.c.state.in_(_LIVE),
             )
         return live[0].slot if live else None
 
@@ -79,7 +82,8 @@ class SqlPlanLedger:
                     connection, run_rows.one(connection, found), by, now
                 )
                 return self._claim(connection, found, now, lease, approved_now=approved_now)
-            inherited = self._take_over(connection, policy, slot, by, now)
+            taken_over = self._take_over(connection, policy, slot, by, now)
+            inherited = taken_over[0].reason if taken_over else None
             seen = _circumstances(connection, policy_row, policy.name, target, trigger, approved,
                                   inherited)  # fmt: skip
             early = not policy.source.keeps_some and not seen.may_park(policy.reach)
@@ -89,6 +93,7 @@ class SqlPlanLedger:
                     run_id=run_id(policy.name, policy.version, slot),
                     policy_id=policy_row,
                     slot=micros(slot),
+                    first_slot=micros(min([slot, *(run.first_slot for run in taken_over)])),
                     cutoff=micros(policy.older_than.before(slot)),
                     state=RunState.PLANNING,
                     trigger=trigger,
@@ -133,20 +138,77 @@ class SqlPlanLedger:
                 sa.or_(runs.c.planner_token.is_(None), runs.c.planner_until <= micros(now)),
             )
 
-    def known(self, operation_ids: Sequence[bytes]) -> Mapping[bytes, Known]:
+    def known(
+        self, operation_ids: Sequence[bytes], taking_over: datetime | None = None
+    ) -> Mapping[bytes, Known]:
         found: dict[bytes, Known] = {}
         with self._db.read() as connection:
+            taken = set() if taking_over is None else _parked_before(connection, taking_over)
             for start in range(0, len(operation_ids), _CHUNK):
-                for row in connection.execute(
-                    _KNOWN, {"ids": operation_ids[start : start + _CHUNK]}
+                chunk = {"ids": operation_ids[start : start + _CHUNK]}
+                for id_, state, outcome, completed_at, reappearances, run in connection.execute(
+                    _KNOWN, chunk
                 ):
-                    found[row.operation_id] = Known(
-                        State(row.state),
-                        Outcome(row.outcome) if row.outcome else None,
-                        maybe_moment(row.completed_at),
-                        row.reappearances,
+                    if state == State.WAITING and run in taken:
+                        state, outcome, completed_at = State.COMPLETED, Outcome.CANCELLED, 0
+                    found[id_] = Known(
+                        State(state),
+                        Outcome(outcome) if outcome else None,
+                        maybe_moment(completed_at),
+                        reappearances,
                     )
         return found
+
+    def remember(self, known: Mapping[bytes, Known], now: datetime) -> None:
+        with self._db.write() as connection:
+            policy = connection.execute(sa.select(sa.func.min(policies.c.id))).scalar_one()
+            run = connection.execute(
+                sa.select(runs.c.id).where(runs.c.run_id == _ELSEWHERE)
+            ).scalar_one_or_none()
+            if run is None:
+                run = connection.execute(
+                    sa.insert(runs)
+                    .values(
+                        run_id=_ELSEWHERE,
+                        policy_id=policy,
+                        slot=0,
+                        first_slot=0,
+                        cutoff=0,
+                        state=RunState.DRAINED,
+                        trigger=Trigger.PLAN,
+                        approved=False,
+                        early=False,
+                        complete=True,
+                        target=_ELSEWHERE,
+                        created_at=micros(now),
+                    )
+                    .returning(runs.c.id)
+                ).scalar_one()
+            insert = self._db.insert(operations).on_conflict_do_nothing(
+                index_elements=["operation_id"]
+            )
+            ended = [
+                {
+                    "operation_id": operation_id,
+                    "run_id": run,
+                    "policy_id": policy,
+                    "state": State.COMPLETED,
+                    "key": "",
+                    "etag": "",
+                    "last_modified": 0,
+                    "size": 0,
+                    "seen_at": 0,
+                    "deliveries": 0,
+                    "outcome": one.outcome,
+                    "completed_at": micros(one.completed_at) if one.completed_at else None,
+                    "reappearances": one.reappearances,
+                }
+                for operation_id, one in known.items()
+                if one.state is State.COMPLETED
+            ]
+            if ended:
+                connection.execute(insert, ended)
+                run_rows.bump(connection, run, planned=len(ended), completed=len(ended))
 
     def write_page(
         self, claim: Claim, page: PlannedPage, keep_last: int, now: datetime, lease: timedelta
@@ -229,13 +291,28 @@ class SqlPlanLedger:
 
     def _take_over(
         self, connection: sa.Connection, policy: Policy, slot: datetime, by: str, now: datetime
-    ) -> str | None:
-        """Cancel parked runs of older slots; returns why the newest of them was parked."""
-        parked = [run for run in self._parked(connection, policy.name) if run.slot < slot]
+    ) -> list[Run]:
+        """Cancel parked runs of older slots, newest first, and return them.
+
+        Of other versions whatever is parked or still being planned ends too: nobody would ever
+        finish or approve it.
+        """
+        parked = [
+            run
+            for run in self._parked(connection, policy.name)
+            if run.slot < slot or run.policy_version != policy.version
+        ]
+        unfinished = run_rows.load(
+            connection,
+            policies.c.name == policy.name,
+            policies.c.version != policy.version,
+            runs.c.state.in_(_LIVE),
+            runs.c.complete.is_(False),
+        )
         successor = run_id(policy.name, policy.version, slot)
-        for run in parked:
+        for run in [*parked, *unfinished]:
             run_rows.cancel(self._db, connection, run, f"taken over by {successor}", by, now)
-        return parked[0].reason if parked else None
+        return parked
 
     def _claim(
         self,
@@ -346,6 +423,7 @@ _KNOWN = sa.select(
     operations.c.outcome,
     operations.c.completed_at,
     operations.c.reappearances,
+    operations.c.run_id,
 ).where(operations.c.operation_id.in_(sa.bindparam("ids", expanding=True)))
 
 
@@ -362,6 +440,18 @@ _COLUMNS = (
     "generation",
     "deliveries",
 )
+
+
+_ELSEWHERE = "elsewhere"
+
+
+def _parked_before(connection: sa.Connection, slot: datetime) -> set[int]:
+    """The parked runs that a run of *slot* would take over, whatever their policy."""
+    return set(
+        connection.scalars(
+            sa.select(runs.c.id).where(runs.c.state == RunState.PARKED, runs.c.slot < micros(slot))
+        )
+    )
 
 
 def _mark_candidates(connection: sa.Connection, row: int, page: PlannedPage) -> None:

@@ -6,7 +6,7 @@ the claim, so that a late ack finds nothing to change.
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,6 +17,7 @@ from bestbefore.adapters.state.database import Database, micros, moment
 from bestbefore.adapters.state.schema import operations, runs
 from bestbefore.domain.failure import Budget, FailureClass
 from bestbefore.domain.states import RunState, State
+from bestbefore.domain.suspects import suspects_together
 from bestbefore.ports.ledger import Operation, Span
 
 _CHUNK = 500
@@ -40,19 +41,23 @@ class StateQueue:
     def receive(
         self, policy: int, limit: int, now: datetime, lease: timedelta, *, suspects: bool = False
     ) -> Sequence[Operation]:
-        token = secrets.randbits(62)
+        claim = {
+            "policy": policy,
+            "now": micros(now),
+            "until": micros(now + lease),
+            "limit": limit,
+            "claim": secrets.randbits(62),
+        }
         with self._db.write() as connection:
-            found = connection.execute(
-                _CLAIM_SUSPECTS if suspects else _CLAIM,
-                {
-                    "policy": policy,
-                    "now": micros(now),
-                    "until": micros(now + lease),
-                    "limit": limit,
-                    "claim": token,
-                },
-            ).fetchall()
-        return [_operation(row, token) for row in found]
+            if suspects:
+                claim["limit"] = min(limit, _together(connection, claim))
+            if not claim["limit"]:
+                return []
+            statement = _CLAIM_SUSPECTS if suspects else _CLAIM
+            # Only a suspect that was alone has been charged with what happened to its process.
+            claim["charge"] = int(not suspects or claim["limit"] == 1)
+            found = connection.execute(statement, claim).fetchall()
+        return [_operation(row, claim["claim"]) for row in found]
 
     def extend(self, operations_: Sequence[Operation], until: datetime) -> Sequence[Operation]:
         with self._db.write() as connection:
@@ -136,7 +141,7 @@ def load_budget(stored: str | None) -> Budget:
 def _operation(row: Sequence[Any], token: int) -> Operation:
     """A claimed row, its columns in the order of `_CLAIMED`: by position, as names cost a third."""
     (id_, operation_id, policy, run, key, etag, last_modified, size, seen_at, deliveries,
-     budget, last_failed_at) = row  # fmt: skip
+     budget, last_failed_at, cancelled) = row  # fmt: skip
     return Operation(
         id_,
         operation_id,
@@ -151,6 +156,7 @@ def _operation(row: Sequence[Any], token: int) -> Operation:
         load_budget(budget),
         last_failed_at is not None,
         token,
+        cancelled,
     )
 
 
@@ -180,19 +186,33 @@ _CLAIMED = (
     operations.c.deliveries,
     operations.c.budget,
     operations.c.last_failed_at,
+    operations.c.cancelled,
 )
 
 
-def _claim(suspects: bool) -> sa.Update:
+def _is_due(suspects: bool) -> sa.ColumnElement[bool]:
     # The states are written out so that the planner sees the partial index's condition.
+    return sa.and_(
+        operations.c.state == sa.literal_column("'pending'"),
+        operations.c.policy_id == sa.bindparam("policy"),
+        operations.c.due_at <= sa.bindparam("now"),
+        operations.c.deliveries > 0 if suspects else operations.c.deliveries == 0,
+    )
+
+
+_SUSPECTS = sa.select(sa.func.count(), sa.func.min(operations.c.company)).where(_is_due(True))
+
+
+def _together(connection: sa.Connection, claim: Mapping[str, int]) -> int:
+    """How many of a policy's suspects to give out at once; 0 if there are none."""
+    suspects, company = connection.execute(_SUSPECTS, claim).one()
+    return suspects_together(suspects, company or 0) if suspects else 0
+
+
+def _claim(suspects: bool) -> sa.Update:
     due = (
         sa.select(operations.c.id)
-        .where(
-            operations.c.state == sa.literal_column("'pending'"),
-            operations.c.policy_id == sa.bindparam("policy"),
-            operations.c.due_at <= sa.bindparam("now"),
-            operations.c.deliveries > 0 if suspects else operations.c.deliveries == 0,
-        )
+        .where(_is_due(suspects))
         .order_by(operations.c.due_at)
         .limit(sa.bindparam("limit"))
         .with_for_update(skip_locked=True)
@@ -203,7 +223,8 @@ def _claim(suspects: bool) -> sa.Update:
         .values(
             due_at=sa.bindparam("until"),
             token=sa.bindparam("claim"),
-            deliveries=operations.c.deliveries + 1,
+            deliveries=operations.c.deliveries + sa.bindparam("charge"),
+            company=sa.bindparam("limit"),
         )
         .returning(*_CLAIMED)
     )

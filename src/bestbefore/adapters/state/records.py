@@ -180,13 +180,13 @@ def _policy_record(connection: sa.Connection, policy: Any, overdue_before: int) 
     # Everything of that name: older versions' operations are still there until they are dropped.
     mine = sa.select(runs).join(policies).where(policies.c.name == policy.name).subquery()
     left = mine.c.waiting + mine.c.pending + mine.c.dead
-    is_overdue = sa.and_(mine.c.slot < overdue_before, left > 0)
+    is_overdue = sa.and_(mine.c.first_slot < overdue_before, left > 0)
     backlog, dead, overdue, oldest = connection.execute(
         sa.select(
             sa.func.coalesce(sa.func.sum(mine.c.waiting + mine.c.pending), 0),
             sa.func.coalesce(sa.func.sum(mine.c.dead), 0),
             sa.func.coalesce(sa.func.sum(sa.case((is_overdue, left), else_=0)), 0),
-            sa.func.min(sa.case((is_overdue, mine.c.slot))),
+            sa.func.min(sa.case((is_overdue, mine.c.first_slot))),
         )
     ).one()
     last = connection.execute(

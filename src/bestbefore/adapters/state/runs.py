@@ -120,36 +120,46 @@ def cancel(
 ) -> None:
     """Cancel *run* and every operation of it that nobody has in hand."""
     step(connection, run, RunState.CANCELLED, reason=reason, planner_token=None)
-    idle = sa.or_(
-        operations.c.state == State.WAITING,
-        sa.and_(
-            operations.c.state == State.PENDING,
+    in_policy = sa.select(runs.c.policy_id).where(runs.c.id == run.row).scalar_subquery()
+    idle = {
+        State.WAITING: operations.c.state == sa.literal_column("'waiting'"),
+        # By policy, as that is how the pending ones are indexed.
+        State.PENDING: sa.and_(
+            operations.c.state == sa.literal_column("'pending'"),
+            operations.c.policy_id == in_policy,
             sa.or_(operations.c.token.is_(None), operations.c.due_at <= micros(now)),
         ),
-    )
-    mine = sa.and_(operations.c.run_id == run.row, idle)
-    counted = connection.execute(
-        sa.select(operations.c.state, sa.func.count()).where(mine).group_by(operations.c.state)
-    ).fetchall()
-    by_state = {row[0]: int(row[1]) for row in counted}
+    }
+    ended = {
+        state: connection.execute(
+            sa.update(operations)
+            .where(operations.c.run_id == run.row, which)
+            .values(
+                state=State.COMPLETED,
+                outcome=Outcome.CANCELLED,
+                completed_at=micros(now),
+                completed_by=by,
+                token=None,
+                due_at=None,
+            )
+        ).rowcount
+        for state, which in idle.items()
+    }
     connection.execute(
         sa.update(operations)
-        .where(mine)
-        .values(
-            state=State.COMPLETED,
-            outcome=Outcome.CANCELLED,
-            completed_at=micros(now),
-            completed_by=by,
-            token=None,
-            due_at=None,
+        .where(
+            operations.c.run_id == run.row,
+            operations.c.policy_id == in_policy,
+            operations.c.state == sa.literal_column("'pending'"),
         )
+        .values(cancelled=True)
     )
-    total = sum(by_state.values())
+    total = sum(ended.values())
     bump(
         connection,
         run.row,
-        waiting=-by_state.get(State.WAITING, 0),
-        pending=-by_state.get(State.PENDING, 0),
+        waiting=-ended[State.WAITING],
+        pending=-ended[State.PENDING],
         completed=total,
     )
     tally(database, connection, run.row, "outcome", {Outcome.CANCELLED: (total, 0)})
@@ -200,6 +210,7 @@ def _run(row: Any, protected: Mapping[str, int]) -> Run:
         policy=row.name,
         policy_version=row.version,
         slot=moment(row.slot),
+        first_slot=moment(row.first_slot),
         cutoff=moment(row.cutoff),
         state=RunState(row.state),
         trigger=Trigger(row.trigger),

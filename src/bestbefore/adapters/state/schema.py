@@ -52,6 +52,7 @@ runs = Table(
     Column("run_id", String(12), nullable=False, unique=True),
     Column("policy_id", ForeignKey("policies.id"), nullable=False),
     Column("slot", BigInteger, nullable=False),
+    Column("first_slot", BigInteger, nullable=False),  # the oldest one whose work it took over
     Column("cutoff", BigInteger, nullable=False),
     Column("state", String, nullable=False),
     Column("trigger", String, nullable=False),
@@ -129,6 +130,9 @@ operations = Table(
     Column("due_at", BigInteger),  # of a claimed one: when its lease runs out
     Column("token", BigInteger),
     Column("deliveries", SmallInteger, nullable=False),
+    Column("company", Integer),  # how many were claimed with it, at most
+    # Its run was cancelled while a worker had it in hand.
+    Column("cancelled", Boolean, nullable=False, server_default=text("false")),
     Column("outcome", String),
     Column("completed_at", BigInteger),
     Column("completed_by", String),

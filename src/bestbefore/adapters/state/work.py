@@ -1,5 +1,6 @@
 """What working reads and writes: spans to publish, results, pauses and breakers."""
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -12,18 +13,20 @@ from bestbefore.adapters.state.schema import (
     breakers,
     failures,
     generations,
+    newest,
     operations,
     pauses,
     policies,
     runs,
 )
-from bestbefore.domain.failure import FailureClass
+from bestbefore.domain.failure import Budget, FailureClass
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.states import RunState, State
 from bestbefore.ports.ledger import (
     Breaker,
     Completed,
     Died,
+    Kept,
     Leftover,
     Operation,
     Pause,
@@ -33,6 +36,7 @@ from bestbefore.ports.ledger import (
     Span,
 )
 
+_CHUNK = 500
 _FIRST_PROBE_SECONDS = 30.0
 _LAST_PROBE_SECONDS = 600.0
 _CRASHED = "crashes workers: {n} deliveries ended without a result (the worker died or hung)"
@@ -53,6 +57,7 @@ class SqlWorkLedger:
                     policies.c.version,
                     policies.c.connection,
                     policies.c.current,
+                    policies.c.fingerprint,
                 )
                 .where(
                     sa.exists().where(
@@ -158,6 +163,7 @@ class SqlWorkLedger:
                     token=None,
                     due_at=None,
                     deliveries=0,
+                    budget=dump_budget(Budget({FailureClass.CRASHED: limit}, {})),
                     failure_class=FailureClass.CRASHED,
                     error=error,
                     first_failed_at=sa.func.coalesce(operations.c.first_failed_at, micros(now)),
@@ -221,6 +227,29 @@ class SqlWorkLedger:
                 )
             )
             return {row.name: row.prefix for row in found}
+
+    def kept_last(self, run: int, groups: Collection[str]) -> Mapping[str, Sequence[Kept]]:
+        kept: dict[str, Sequence[Kept]] = {}
+        names = list(groups)
+        with self._db.read() as connection:
+            for start in range(0, len(names), _CHUNK):
+                for name, stored in connection.execute(
+                    sa.select(newest.c.name, newest.c.kept).where(
+                        newest.c.run_id == run, newest.c.name.in_(names[start : start + _CHUNK])
+                    )
+                ):
+                    kept[name] = [
+                        Kept(moment(at), key, bytes.fromhex(id_) if id_ else None)
+                        for at, key, id_ in json.loads(stored)
+                    ]
+        return kept
+
+    def target(self, run: int) -> str:
+        with self._db.read() as connection:
+            place: str = connection.execute(
+                sa.select(runs.c.target).where(runs.c.id == run)
+            ).scalar_one()
+        return place
 
     def pauses(self, now: datetime) -> Sequence[Pause]:
         with self._db.read() as connection:

@@ -15,7 +15,7 @@ from botocore.session import Session
 
 from bestbefore.adapters.objects.s3.crew import Crew
 from bestbefore.adapters.objects.s3.dialect import Dialect
-from bestbefore.adapters.objects.s3.errors import SKEWED, request_failed
+from bestbefore.adapters.objects.s3.errors import SKEWED, RequestFailed, request_failed
 from bestbefore.ports.clock import Clock
 
 MOST_CONNECTIONS = 64
@@ -78,15 +78,16 @@ class Connection:
         *params* are boto3's, except that ``Delete`` is the document that `wire.deletion` wrote.
         """
         try:
-            return self._send(operation, params)
-        except ClientError as error:
-            failed = request_failed(error, target, self.clock.now())
+            return self.call_once(operation, target, **params)
+        except RequestFailed as failed:
             if failed.code != SKEWED:
-                raise failed from error
-        except BotoCoreError as error:
-            raise request_failed(error, target, self.clock.now()) from error
+                raise
         # A request that waited too long between its signature and its arrival looks like a wrong
         # clock. Signed anew, at this moment, it does not.
+        return self.call_once(operation, target, **params)
+
+    def call_once(self, operation: str, target: str, **params: object) -> Reply:
+        """The same, for what must not be sent again as it is: skewed, it fails too."""
         try:
             return self._send(operation, params)
         except (BotoCoreError, ClientError) as error:

@@ -4,13 +4,15 @@ import secrets
 from enum import Enum
 
 from bestbefore.adapters.objects.s3.client import Connection
-from bestbefore.adapters.objects.s3.errors import NOT_IMPLEMENTED, RequestFailed
+from bestbefore.adapters.objects.s3.errors import BAD_ANSWER, NOT_IMPLEMENTED, RequestFailed
 from bestbefore.adapters.objects.s3.wire import deletion, parse_deletion
 from bestbefore.domain.selection import MAX_KEY_BYTES
 
 _ETAG = "0" * 32
+_SUCCESS = "a success"  # no store's code for an error
 _REFUSED = frozenset({NOT_IMPLEMENTED, "MalformedXML", "InvalidArgument", "InvalidRequest"})
-_HONOURED = frozenset({"PreconditionFailed", "NoSuchKey", "404", "412"})
+_FAILED = frozenset({"PreconditionFailed", "412"})
+_MISSING = frozenset({"NoSuchKey", "404"})
 
 
 class Call(Enum):
@@ -24,7 +26,7 @@ class Condition(Enum):
     """What became of a condition on a key that does not exist."""
 
     HONOURED = "honoured"
-    IGNORED = "ignored"  # the store reports a success, so it did not look
+    IGNORED = "ignored"  # the store says what it says without one, so it may not have looked
     REFUSED = "refused"  # the store does not know what the condition is
     UNPROVEN = "unproven"  # denied or failed: says nothing, and is asked again next time
 
@@ -32,8 +34,8 @@ class Condition(Enum):
 class Conditions:
     """Probes once per bucket and kind of call, and remembers what was proven.
 
-    The probe deletes a key that does not exist, so it writes nothing. Two threads may probe at
-    the same time and find the same.
+    A probe deletes a key that does not exist, under a condition and, if that leaves it open, one
+    more without: it writes nothing. Two threads may probe at the same time and find the same.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -48,40 +50,58 @@ class Conditions:
         known = self._proven.get((bucket, call))
         if known is not None:
             return known
-        found = self._probe(bucket, call, _probe_key(beside))
+        found = self._probe(bucket, call, beside)
         if found is not Condition.UNPROVEN:
             self._proven[bucket, call] = found
         return found
 
-    def _probe(self, bucket: str, call: Call, key: str) -> Condition:
-        try:
-            code, marker = self._send(bucket, call, key)
-        except RequestFailed as failed:
-            code, marker = failed.code, None
-        except ValueError:
-            return Condition.UNPROVEN
-        if marker is not None:
-            self._remove_marker(bucket, key, marker)
-        if code is None:
+    def _probe(self, bucket: str, call: Call, beside: str) -> Condition:
+        code = self._ask(bucket, call, beside, _ETAG)
+        if code == _SUCCESS:
             return Condition.IGNORED
-        if code in _HONOURED:
+        if code in _FAILED:
             return Condition.HONOURED
+        if code in _MISSING:
+            return self._compared_with_none(bucket, call, beside)
         return Condition.REFUSED if code in _REFUSED else Condition.UNPROVEN
 
-    def _send(self, bucket: str, call: Call, key: str) -> tuple[str | None, str | None]:
-        """The error code the store gives, None for a success, and the marker that this left."""
+    def _compared_with_none(self, bucket: str, call: Call, beside: str) -> Condition:
+        """What "there is no such key" says about a condition.
+
+        AWS says it because of the condition, and SeaweedFS in one of the two calls. A store that
+        says it to every delete of a missing key (GCS) may well ignore conditions.
+        """
+        code = self._ask(bucket, call, beside, None)
+        if code == _SUCCESS:
+            return Condition.HONOURED
+        return Condition.IGNORED if code in _MISSING else Condition.UNPROVEN
+
+    def _ask(self, bucket: str, call: Call, beside: str, etag: str | None) -> str:
+        """What the store says to *call* of a new missing key: a code, or one of our two."""
+        key = _probe_key(beside)
+        try:
+            code, marker = self._send(bucket, call, key, etag)
+        except RequestFailed as failed:
+            return failed.code
+        except ValueError:
+            return BAD_ANSWER
+        if marker:
+            self._remove_marker(bucket, key, marker)
+        return code
+
+    def _send(self, bucket: str, call: Call, key: str, etag: str | None) -> tuple[str, str | None]:
+        """The error code the store gives, or `_SUCCESS`, and the marker that this left."""
         target = f"s3://{bucket}/{key}"
         if call is Call.SINGLE:
-            reply = self._connection.call(
-                call.value, target, Bucket=bucket, Key=key, IfMatch=f'"{_ETAG}"'
-            )
+            condition = {} if etag is None else {"IfMatch": f'"{etag}"'}
+            reply = self._connection.call(call.value, target, Bucket=bucket, Key=key, **condition)
             marked = reply.fields.get("DeleteMarker") is True
-            return None, reply.fields.get("VersionId") if marked else None
-        body = deletion([(key, _ETAG)])
+            return _SUCCESS, reply.fields.get("VersionId") if marked else None
+        body = deletion([(key, etag)])
         reply = self._connection.call(call.value, target, Bucket=bucket, Delete=body)
         answer = parse_deletion(reply.body)
         if key in answer.deleted:
-            return None, answer.deleted[key]
+            return _SUCCESS, answer.deleted[key]
         if (refused := answer.refused.get(key)) is not None:
             return refused.code, None
         raise ValueError("the answer does not name the key")

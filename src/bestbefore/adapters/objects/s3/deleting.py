@@ -2,11 +2,19 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from bestbefore.adapters.objects.s3.client import Connection, S3Settings, connect
+from bestbefore.adapters.objects.s3.client import Connection, Reply, S3Settings, connect
 from bestbefore.adapters.objects.s3.conditions import Call, Condition, Conditions
-from bestbefore.adapters.objects.s3.errors import NO_ANSWER, Refusal, RequestFailed, bad_answer
+from bestbefore.adapters.objects.s3.crew import SIZE
+from bestbefore.adapters.objects.s3.dialect import readable
+from bestbefore.adapters.objects.s3.errors import (
+    NO_ANSWER,
+    SKEWED,
+    Refusal,
+    RequestFailed,
+    bad_answer,
+)
 from bestbefore.adapters.objects.s3.looking import Looker
 from bestbefore.adapters.objects.s3.pages import Pages
 from bestbefore.adapters.objects.s3.wire import carries, deletion, parse_deletion
@@ -59,6 +67,21 @@ _FINDINGS: Mapping[Condition, Callable[[str], Finding]] = {
 }
 
 
+class _Tried(NamedTuple):
+    """What one try came to: *results*, and what is *left* when its request *failed*."""
+
+    results: Results
+    left: Sequence[Target] = ()
+    failed: RequestFailed | None = None
+
+    def fails_as(self, failure: Failure) -> bool:
+        """Whether its request failed as *failure* did, or a look before it did so for all."""
+        ends = self.results.values() if self.failed is None else [self.failed.failure]
+        return all(
+            isinstance(end, Failure) and end.failure_class is failure.failure_class for end in ends
+        )
+
+
 class S3Deleter:
     """An `ObjectDeleter` over one S3 endpoint, for any number of threads.
 
@@ -80,7 +103,7 @@ class S3Deleter:
         in_url: list[Target] = []
         for target in targets:
             if (reason := impossible(target.key)) is not None:
-                error = f"s3://{bucket}/{target.key}: {reason}"
+                error = readable(f"s3://{bucket}/{target.key}") + f": {reason}"
                 results[target.key] = Failure(FailureClass.MALFORMED, error)
             elif carries(target.key):
                 in_body.append(target)
@@ -97,28 +120,59 @@ class S3Deleter:
 
     def _with(self, call: Call, bucket: str, targets: Sequence[Target]) -> Results:
         """Delete *targets* by *call*, looking at them first if it ignores conditions."""
-        results: Results = {}
         condition = self._conditions.of(bucket, call, targets[0].key)
-        if condition is not Condition.HONOURED:
-            seen = self._compared(bucket, targets)
-            results |= {key: result for key, result in seen.items() if result is not None}
-            targets = [target for target in targets if seen[target.key] is None]
-        if not targets:
-            return results
-        conditional = condition is not Condition.REFUSED
         if call is Call.MULTI:
-            return results | self._in_bulk(bucket, targets, conditional)
-        return results | self._singly(bucket, targets, conditional)
+            return self._settled(bucket, condition, self._try(bucket, condition, targets))
+        results: Results = {}
+        # What was looked at is deleted in the same breath: no more at once than are sent at once.
+        size = len(targets) if condition is Condition.HONOURED else SIZE
+        for start in range(0, len(targets), size):
+            settled, left = self._looked_at(bucket, condition, targets[start : start + size])
+            results |= settled | self._singly(bucket, condition, left)
+        return results
 
-    def _in_bulk(self, bucket: str, batch: Sequence[Target], conditional: bool) -> Results:
-        """One DeleteObjects for all of *batch*, and as few more as it takes to be fair."""
-        answer = self._one_request(bucket, batch, conditional)
+    def _looked_at(
+        self, bucket: str, condition: Condition, targets: Sequence[Target]
+    ) -> tuple[Results, Sequence[Target]]:
+        """What a fresh look settles of *targets*, and what may be deleted now.
+
+        Before every request, also one that is sent again: where *condition* is not honoured
+        nothing else protects what was written meanwhile.
+        """
+        if condition is Condition.HONOURED:
+            return {}, targets
+        seen = self._compared(bucket, targets)
+        settled = {key: result for key, result in seen.items() if result is not None}
+        return settled, [target for target in targets if target.key not in settled]
+
+    def _try(self, bucket: str, condition: Condition, batch: Sequence[Target]) -> _Tried:
+        """A look at *batch* if it takes one, then one DeleteObjects for what is left of it."""
+        tried = self._try_once(bucket, condition, batch)
+        if tried.failed is None or tried.failed.code != SKEWED or condition is Condition.HONOURED:
+            return tried
+        # Signed anew, as `Connection.call` does it, but not without a look in between.
+        again = self._try_once(bucket, condition, tried.left)
+        return again._replace(results=tried.results | again.results)
+
+    def _try_once(self, bucket: str, condition: Condition, batch: Sequence[Target]) -> _Tried:
+        if self._bulk_works.get(bucket) is False:
+            return _Tried(self._with(Call.SINGLE, bucket, batch))
+        results, left = self._looked_at(bucket, condition, batch)
+        if not left:
+            return _Tried(results)
+        answer = self._one_request(bucket, condition, left)
         if isinstance(answer, RequestFailed):
-            return self._divided(bucket, batch, conditional, answer)
-        return answer
+            return _Tried(results, left, answer)
+        return _Tried(results | answer)
+
+    def _settled(self, bucket: str, condition: Condition, tried: _Tried) -> Results:
+        """The results of *tried*, after as few more requests as it takes to be fair."""
+        if tried.failed is None:
+            return tried.results
+        return tried.results | self._divided(bucket, condition, tried.left, tried.failed)
 
     def _divided(
-        self, bucket: str, batch: Sequence[Target], conditional: bool, failed: RequestFailed
+        self, bucket: str, condition: Condition, batch: Sequence[Target], failed: RequestFailed
     ) -> Results:
         """What becomes of *batch* after the request with all of it has *failed*.
 
@@ -133,19 +187,17 @@ class S3Deleter:
         if len(batch) == 1:
             return self._alone(bucket, batch[0], failure, charged)
         middle = len(batch) // 2
-        halves = batch[:middle], batch[middle:]
-        answers = [self._one_request(bucket, halves[0], conditional)]
-        if failed.code == NO_ANSWER and _same_way(answers, failed):
-            return charged
-        answers.append(self._one_request(bucket, halves[1], conditional))
-        if failure.failure_class not in _ONE_OF_THEM and _same_way(answers, failed):
-            return charged
-        results: Results = {}
-        for half, answer in zip(halves, answers, strict=True):
-            if isinstance(answer, RequestFailed):
-                answer = self._divided(bucket, half, conditional, answer)
-            results |= answer
-        return results
+        first = self._try(bucket, condition, batch[:middle])
+        if failed.code == NO_ANSWER and first.fails_as(failure):
+            return charged | first.results
+        second = self._try(bucket, condition, batch[middle:])
+        if (
+            failure.failure_class not in _ONE_OF_THEM
+            and first.fails_as(failure)
+            and second.fails_as(failure)
+        ):
+            return charged | first.results | second.results
+        return self._settled(bucket, condition, first) | self._settled(bucket, condition, second)
 
     def _alone(self, bucket: str, target: Target, failure: Failure, charged: Results) -> Results:
         """*target*, for which even a DeleteObjects of its own ended in *failure*."""
@@ -158,15 +210,14 @@ class S3Deleter:
         return results
 
     def _one_request(
-        self, bucket: str, batch: Sequence[Target], conditional: bool
+        self, bucket: str, condition: Condition, batch: Sequence[Target]
     ) -> Results | RequestFailed:
         """DeleteObjects, in verbose mode: only a key that the answer names is deleted."""
-        if self._bulk_works.get(bucket) is False:
-            return self._with(Call.SINGLE, bucket, batch)
+        conditional = condition is not Condition.REFUSED
         body = deletion((target.key, target.etag if conditional else None) for target in batch)
         source = f"s3://{bucket}"
         try:
-            reply = self._connection.call("DeleteObjects", source, Bucket=bucket, Delete=body)
+            reply = self._call(condition)("DeleteObjects", source, Bucket=bucket, Delete=body)
             answer = parse_deletion(reply.body)
         except RequestFailed as failed:
             return failed
@@ -182,11 +233,17 @@ class S3Deleter:
             elif refusal is not None:
                 results[target.key] = self._refused(bucket, target, refusal, reply.headers)
             elif target.key in answer.deleted:
-                results[target.key] = Outcome.DELETED
+                marked = answer.deleted[target.key] is not None
+                results[target.key] = _hidden(bucket, target) if marked else Outcome.DELETED
             else:
                 said = f"s3://{bucket}/{target.key}: the store's answer does not name the key"
                 results[target.key] = Failure(FailureClass.UNKNOWN, said)
         return results | self._doubted(bucket, doubtful)
+
+    def _call(self, condition: Condition) -> Callable[..., Reply]:
+        """How to send a delete: only under a condition that is honoured, again without a look."""
+        honoured = condition is Condition.HONOURED
+        return self._connection.call if honoured else self._connection.call_once
 
     def _refused(
         self, bucket: str, target: Target, refusal: Refusal, headers: Mapping[str, str]
@@ -197,25 +254,42 @@ class S3Deleter:
         said = replace(refusal, retry_after=headers.get("retry-after"))
         return said.failure(f"s3://{bucket}/{target.key}", now)
 
-    def _singly(self, bucket: str, targets: Sequence[Target], conditional: bool) -> Results:
+    def _singly(self, bucket: str, condition: Condition, targets: Sequence[Target]) -> Results:
         """A DELETE for each of *targets*, whose keys travel percent-encoded in the URL."""
         by_key = {target.key: target for target in targets}
         return self._connection.crew.each(
-            bucket, list(by_key), lambda key: self._single(bucket, by_key[key], conditional)
+            bucket, list(by_key), lambda key: self._single(bucket, condition, by_key[key])
         )
 
-    def _single(self, bucket: str, target: Target, conditional: bool) -> Result:
-        params = {"IfMatch": f'"{target.etag}"'} if conditional else {}
+    def _single(self, bucket: str, condition: Condition, target: Target) -> Result:
+        """A DELETE for *target*, and after another look a second one if the first was skewed."""
+        result = self._single_once(bucket, condition, target)
+        if not isinstance(result, RequestFailed):
+            return result
+        if result.code == SKEWED and condition is not Condition.HONOURED:
+            settled, _ = self._looked_at(bucket, condition, [target])
+            if settled:
+                return settled[target.key]
+            result = self._single_once(bucket, condition, target)
+        return result.failure if isinstance(result, RequestFailed) else result
+
+    def _single_once(
+        self, bucket: str, condition: Condition, target: Target
+    ) -> Result | RequestFailed:
+        params = {} if condition is Condition.REFUSED else {"IfMatch": f'"{target.etag}"'}
         name = f"s3://{bucket}/{target.key}"
         try:
-            self._connection.call("DeleteObject", name, Bucket=bucket, Key=target.key, **params)
+            reply = self._call(condition)(
+                "DeleteObject", name, Bucket=bucket, Key=target.key, **params
+            )
         except RequestFailed as failed:
             if failed.code in _GONE:
                 return Outcome.ABSENT
             if failed.code in _CHANGED:
                 return self._doubted(bucket, [target])[target.key]
-            return failed.failure
-        return Outcome.DELETED
+            return failed
+        marked = reply.fields.get("DeleteMarker") is True
+        return _hidden(bucket, target) if marked else Outcome.DELETED
 
     def _doubted(self, bucket: str, targets: Sequence[Target]) -> Results:
         """*targets* whose condition did not hold: something else is there, or nothing."""
@@ -248,17 +322,20 @@ def _judged(target: Target, look: Listed | Failure | None) -> Outcome | Failure 
     return None if same else Outcome.CHANGED
 
 
+def _hidden(bucket: str, target: Target) -> Failure:
+    """*target* got a delete marker: its bytes stay, and so would those of all that come after it.
+
+    The marker stays too. Only a person knows who switched versioning on, and what for.
+    """
+    error = (
+        f"s3://{bucket}/{target.key}: versioning was switched on after this was planned: only a "
+        "delete marker was written, which stays and hides the object; nothing was freed"
+    )
+    return Failure(FailureClass.MALFORMED, error, whole_source=True)
+
+
 def _about(bucket: str, target: Target, failure: Failure) -> Failure:
     """*failure*, which was about the whole bucket, as *target*'s own."""
     source = f"s3://{bucket}"
     said = failure.error.removeprefix(source)
     return replace(failure, error=f"{source}/{target.key}{said}")
-
-
-def _same_way(answers: Sequence[Results | RequestFailed], failed: RequestFailed) -> bool:
-    """Whether every one of *answers* is a failure of the same class as *failed*."""
-    return all(
-        isinstance(answer, RequestFailed)
-        and answer.failure.failure_class is failed.failure.failure_class
-        for answer in answers
-    )

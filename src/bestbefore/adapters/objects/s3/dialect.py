@@ -1,4 +1,8 @@
-"""What S3-compatible stores do differently, and what one of them was found to do."""
+"""What S3-compatible stores do differently, and what one of them was found to do.
+
+Bytes of a key that are not UTF-8 are lone surrogates in ours, as in Python's file names: one such
+key can be listed, compared and passed by, and `impossible` refuses it and only it.
+"""
 
 from collections.abc import Sequence
 from enum import Enum
@@ -7,11 +11,34 @@ from operator import lt
 from urllib.parse import unquote
 
 
+def octets(key: str) -> bytes:
+    """*key* as the store holds it."""
+    return key.encode(errors="surrogateescape")
+
+
+def readable(text: str) -> str:
+    """*text*, which may hold a key, as it can be shown and stored."""
+    return octets(text).decode(errors="backslashreplace")
+
+
+def sendable(key: str) -> str | bytes:
+    """*key* as a query parameter: botocore encodes text strictly, and sends bytes as they are."""
+    return key if _is_utf_8(key) else octets(key)
+
+
+def _is_utf_8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 class Order(Enum):
     """In which order a store lists its keys."""
 
     BYTES = "bytes"
-    """S3's: the UTF-8 bytes, which is also how Python compares strings."""
+    """S3's: byte by byte."""
 
     TREE = "tree"
     """SeaweedFS's: folder by folder. ``f/x`` comes right after ``f`` and so before ``f-1``, and
@@ -19,13 +46,16 @@ class Order(Enum):
     this way, or keys are lost between two ranges. Known by the ``Server`` header; behind a proxy
     that hides it, by the first page that is in this order and not in the other."""
 
-    def rank(self, key: str) -> list[str]:
+    def rank(self, key: str) -> list[bytes]:
         """Something to compare keys by."""
-        return [key] if self is Order.BYTES else key.split("/")
+        return [octets(key)] if self is Order.BYTES else octets(key).split(b"/")
 
     def ascending(self, keys: Sequence[str]) -> bool:
         """Whether each of *keys* comes after the one before it."""
         if self is Order.BYTES:
+            # Text compares as its UTF-8 does, but for surrogates. Every page is asked this.
+            if not _is_utf_8("".join(keys)):
+                return all(map(lt, map(octets, keys), map(octets, keys[1:])))
             return all(map(lt, keys, keys[1:]))
         return all(rank < following for rank, following in pairwise(map(self.rank, keys)))
 
@@ -50,10 +80,10 @@ class Plus(Enum):
     """Percent encoding that leaves ``+`` alone: a blank is ``%20``."""
 
     def decode(self, text: str) -> str:
-        """The key behind *text*, decoded exactly once. Raises UnicodeDecodeError."""
+        """The key behind *text*, decoded exactly once."""
         if self is Plus.BLANK:
             text = text.replace("+", " ")
-        return unquote(text, errors="strict") if "%" in text else text
+        return unquote(text, errors="surrogateescape") if "%" in text else text
 
 
 class Dialect:

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from bestbefore.adapters.objects.s3.client import Connection
-from bestbefore.adapters.objects.s3.dialect import Order, Plus
-from bestbefore.adapters.objects.s3.errors import BAD_ANSWER, RequestFailed, bad_answer
+from bestbefore.adapters.objects.s3.dialect import Order, Plus, octets, readable, sendable
+from bestbefore.adapters.objects.s3.errors import bad_answer
 from bestbefore.adapters.objects.s3.wire import Listing, parse_listing
-from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.selection import Listed
 
 PAGE = 1_000
@@ -49,12 +48,12 @@ class Pages:
         dialect = self._connection.dialect
         while True:
             order = dialect.order
-            params: dict[str, object] = {"Prefix": prefix, "MaxKeys": most}
+            params: dict[str, object] = {"Prefix": sendable(prefix), "MaxKeys": most}
             if delimiter is not None:
                 params["Delimiter"] = delimiter
             if after is not None:
-                params["StartAfter"] = order.start_after(after)
-            target = f"s3://{bucket}/{prefix}"
+                params["StartAfter"] = sendable(order.start_after(after))
+            target = readable(f"s3://{bucket}/{prefix}")
             listing = self._unless_empty(bucket, target, params)
             keys = self._decoded(bucket, target, listing, listing.keys)
             folders = self._decoded(bucket, target, listing, listing.prefixes)
@@ -99,11 +98,7 @@ class Pages:
         if plus is None:
             doubtful = next((text for text in texts if "+" in text), None)
             plus = Plus.PLUS if doubtful is None else self._settle(bucket, target, doubtful)
-        try:
-            return [plus.decode(text) if "%" in text or "+" in text else text for text in texts]
-        except UnicodeDecodeError as error:
-            failure = Failure(FailureClass.MALFORMED, f"{target}: a key is not UTF-8 ({error})")
-            raise RequestFailed(failure, BAD_ANSWER) from error
+        return [plus.decode(text) if "%" in text or "+" in text else text for text in texts]
 
     def _settle(self, bucket: str, target: str, text: str) -> Plus:
         """Find out what ``+`` means in *text*, by asking for either meaning as a prefix.
@@ -111,7 +106,7 @@ class Pages:
         A prefix is sent percent-encoded, where every server agrees what it says.
         """
         for plus in Plus:
-            params: dict[str, object] = {"Prefix": plus.decode(text), "MaxKeys": 1}
+            params: dict[str, object] = {"Prefix": sendable(plus.decode(text)), "MaxKeys": 1}
             listing = self._ask(bucket, target, params)
             if any(found.startswith(text) for found in listing.keys):
                 self._connection.dialect.plus = plus
@@ -120,6 +115,6 @@ class Pages:
 
 
 def _disorder(sequence: Sequence[str], after: str | None) -> str:
-    if after is not None and len(sequence) > 1 and sequence[1] <= after:
+    if after is not None and len(sequence) > 1 and octets(sequence[1]) <= octets(after):
         return f"asked for what follows {after!r}, got {sequence[1]!r}"
     return "the store lists its keys in no order we know, or some of them twice"

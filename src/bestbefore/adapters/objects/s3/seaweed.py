@@ -186,7 +186,7 @@ class Seaweed:
         ports = " ".join(map(str, self._ports.values()))
         temporary = "" if self._given else str(self._folder)
         command = [
-            *(str(binary), "server", "-filer", "-s3"),
+            *(str(binary), "-logtostderr", "server", "-filer", "-s3"),
             *("-ip=127.0.0.1", "-ip.bind=127.0.0.1", *listen),
             *("-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false"),
             *("-volume.max=1000", "-master.volumeSizeLimitMB=64"),

@@ -5,7 +5,7 @@ An answer that is empty, cut off, of another kind or lacks a field raises ValueE
 be read as "there are no objects" or "nothing failed".
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple
@@ -33,8 +33,11 @@ class Listing(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """A DeleteObjects answer: what it names as deleted (with the version id of a marker that this
-    left behind, else None), and what it refuses."""
+    """A DeleteObjects answer: what it names as deleted, and what it refuses.
+
+    With each key that is deleted the version id of the marker that this left behind, empty if the
+    answer does not give it; None if there is no marker, as there is none without versioning.
+    """
 
     deleted: dict[str, str | None]
     refused: dict[str, Refusal]
@@ -82,19 +85,25 @@ def parse_listing(body: bytes) -> Listing:
 def parse_deletion(body: bytes) -> Deletion:
     """Read a DeleteObjects answer. Raises ValueError."""
     root, namespace = _root(body, "DeleteResult")
-    key, code, message, marker = (
-        namespace + name for name in ("Key", "Code", "Message", "DeleteMarkerVersionId")
-    )
+    key, code, message = (namespace + name for name in ("Key", "Code", "Message"))
     deleted: dict[str, str | None] = {}
     for element in root.iterfind(namespace + "Deleted"):
         fields = {child.tag: child.text for child in element}
-        deleted[fields.get(key) or ""] = fields.get(marker)
+        deleted[fields.get(key) or ""] = _marker(fields, namespace)
     refused: dict[str, Refusal] = {}
     for element in root.iterfind(namespace + "Error"):
         fields = {child.tag: child.text for child in element}
         said = Refusal(fields.get(code) or "", fields.get(message) or "")
         refused[fields.get(key) or ""] = said
     return Deletion(deleted, refused)
+
+
+def _marker(fields: Mapping[str, str | None], namespace: str) -> str | None:
+    """See `Deletion`. A version id alone tells of a marker too, unless the answer denies it."""
+    version = fields.get(namespace + "DeleteMarkerVersionId") or ""
+    said = fields.get(namespace + "DeleteMarker")
+    marked = bool(version) if said is None else said.strip().lower() == "true"
+    return version if marked else None
 
 
 def deletion(objects: Iterable[tuple[str, str | None]]) -> bytes:

@@ -1,0 +1,5 @@
+"""`python -m bestbefore`."""
+
+from bestbefore.cli import main
+
+main()

@@ -1,0 +1,73 @@
+"""A worker that can be caught at the worst instant: deleted in the store, not yet recorded.
+
+It is the product's own worker with two differences. Its lease is a few seconds, where a
+configuration takes nothing below 60, so that nobody has to watch a minute pass. And once its
+second batch has been deleted it says so and waits for a line on its standard input, so that
+whoever started it can kill or freeze it right there.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+from bestbefore.adapters.objects import s3
+from bestbefore.app.clock import SystemClock
+from bestbefore.app.settings import StoreSettings, load
+from bestbefore.app.system import Store, System
+from bestbefore.domain.failure import Failure
+from bestbefore.domain.finding import Finding
+from bestbefore.domain.outcome import Outcome
+from bestbefore.ports.clock import Clock
+from bestbefore.ports.objects import ObjectDeleter, Target
+from bestbefore.read.documents import work_document
+from bestbefore.stages.work import Options
+
+LEASE = timedelta(seconds=4)
+
+_BATCH_TO_STOP_IN = 2
+
+
+class _Seam:
+    """An `ObjectDeleter` that waits between the effect and its record."""
+
+    def __init__(self, inner: ObjectDeleter) -> None:
+        self._inner = inner
+        self._batches = 0
+
+    def delete(self, bucket: str, targets: Sequence[Target]) -> Sequence[Outcome | Failure]:
+        results = self._inner.delete(bucket, targets)
+        self._batches += 1
+        if self._batches == _BATCH_TO_STOP_IN:
+            deleted = sum(result is Outcome.DELETED for result in results)
+            print(len(results), deleted, flush=True)  # noqa: T201  (to whoever started this)
+            if not sys.stdin.readline():
+                os._exit(1)  # nobody is there any more
+        return results
+
+    def check(self, bucket: str, prefix: str) -> Sequence[Finding]:
+        return self._inner.check(bucket, prefix)
+
+
+def _store(settings: StoreSettings, clock: Clock) -> Store:
+    there = s3.S3Settings(
+        endpoint_url=settings.endpoint_url,
+        region=settings.region,
+        access_key_id=settings.access_key_id,
+        secret_access_key=settings.secret_access_key,
+    )
+    return Store(s3.S3Lister(there, clock), _Seam(s3.S3Deleter(there, clock)))
+
+
+def main() -> None:
+    """Work until nothing is left that could be done; print the report as one line of JSON."""
+    system = System(load(Path("bestbefore.toml"), os.environ), SystemClock(), _store)
+    options = Options(lease=LEASE, concurrency=1, drain=True)
+    report = system.worker(options, stopping=lambda: False).run()
+    print(json.dumps(work_document(report)), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

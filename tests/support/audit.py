@@ -1,0 +1,122 @@
+"""Looks into a state database from outside, while others use it."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+STATES = ("waiting", "pending", "completed", "dead")
+
+
+class Audit:
+    """A ledger read by plain SQL, so that the product's own reading cannot hide a mistake."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def rows(self, statement: str, *values: object) -> list[Any]:
+        """The rows of one query, as `sqlite3.Row`."""
+        with self._connection() as connection:
+            return connection.execute(statement, values).fetchall()
+
+    def one(self, statement: str, *values: object) -> Any:
+        """The only column of the only row."""
+        (row,) = self.rows(statement, *values)
+        return row[0]
+
+    def watch(self) -> None:
+        """From now on, note each change of an operation's state, whoever makes it."""
+        with self._connection() as connection:
+            connection.executescript("""
+                CREATE TABLE IF NOT EXISTS audit_steps (
+                    operation INTEGER, before TEXT, after TEXT, outcome TEXT, run INTEGER);
+                CREATE TRIGGER IF NOT EXISTS audit_step AFTER UPDATE OF state ON operations
+                WHEN OLD.state <> NEW.state OR NEW.state = 'completed'
+                BEGIN
+                    INSERT INTO audit_steps
+                    VALUES (NEW.id, OLD.state, NEW.state, NEW.outcome, NEW.run_id);
+                END;
+            """)
+
+    def completed_twice(self) -> list[tuple[str, int]]:
+        """Keys of operations that `watch` saw completed more than once without being planned
+        again in between, and how often."""
+        return [
+            tuple(row)
+            for row in self.rows("""
+                SELECT o.key, count(*) FROM audit_steps s JOIN operations o ON o.id = s.operation
+                WHERE s.after = 'completed'
+                GROUP BY s.operation
+                HAVING count(*) > 1 + (SELECT count(*) FROM audit_steps again
+                    WHERE again.operation = s.operation AND again.before = 'completed'
+                    AND again.after <> 'completed')
+            """)
+        ]
+
+    def problems(self) -> list[str]:
+        """Every way in which stored counts and counted operations disagree (P11)."""
+        found: list[str] = []
+        with self._connection() as connection:
+            connection.execute("BEGIN")  # one snapshot for all of it
+            counted: dict[int, dict[str, int]] = {}
+            for run, state, n in connection.execute(
+                "SELECT run_id, state, count(*) FROM operations GROUP BY run_id, state"
+            ):
+                counted.setdefault(run, {})[state] = n
+            outcomes: dict[int, dict[str, int]] = {}
+            for run, outcome, n in connection.execute(
+                "SELECT run_id, outcome, count(*) FROM operations WHERE state = 'completed' "
+                "GROUP BY run_id, outcome"
+            ):
+                outcomes.setdefault(run, {})[outcome] = n
+            tallied: dict[int, dict[str, int]] = {}
+            for run, name, n in connection.execute(
+                "SELECT run_id, name, n FROM run_tallies WHERE kind = 'outcome' AND n <> 0"
+            ):
+                tallied.setdefault(run, {})[name] = n
+            for row in connection.execute("SELECT * FROM runs"):
+                stored = {state: row[state] for state in STATES}
+                real = {state: counted.get(row["id"], {}).get(state, 0) for state in STATES}
+                name = f"run {row['run_id']} ({row['state']})"
+                if stored != real:
+                    found.append(f"{name}: stored {stored}, counted {real}")
+                if row["planned"] != sum(stored.values()):
+                    found.append(f"{name}: planned {row['planned']} of {stored}")
+                if row["state"] == "drained" and (real["waiting"] or real["pending"]):
+                    found.append(f"{name}: drained with {real}")
+                if tallied.get(row["id"], {}) != outcomes.get(row["id"], {}):
+                    found.append(f"{name}: tallies {tallied.get(row['id'])}, "
+                                 f"outcomes {outcomes.get(row['id'])}")  # fmt: skip
+            half_done = connection.execute(
+                "SELECT key, state, outcome, token, due_at FROM operations WHERE "
+                "(state = 'completed') <> (outcome IS NOT NULL AND completed_at IS NOT NULL) OR "
+                "(state = 'pending') <> (due_at IS NOT NULL) OR "
+                "(token IS NOT NULL AND state <> 'pending')"
+            ).fetchall()
+            found += [f"half done: {tuple(row)}" for row in half_done]
+        return found
+
+    def contents(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Every row of every table, to compare before and after."""
+        with self._connection() as connection:
+            tables = [row[0] for row in connection.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]  # fmt: skip
+            return {
+                table: [tuple(row) for row in connection.execute(f'SELECT * FROM "{table}"')]  # noqa: S608
+                for table in tables
+            }
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Hold the database's one write lock: every other writer waits until the end."""
+        with self._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        with closing(sqlite3.connect(self.file, timeout=30, isolation_level=None)) as connection:
+            connection.row_factory = sqlite3.Row
+            yield connection

@@ -1,0 +1,128 @@
+"""Programs for `support.forks`: the command line, and a planner and a worker with a clock that
+the test moves.
+
+The product's shortest lease is a minute. Instead of waiting for it, a test turns the clock that
+all processes of its world share: a file with an offset, read on every look.
+"""
+
+import gc
+import mmap
+import os
+import random
+import signal
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from bestbefore.adapters.objects import s3
+from bestbefore.adapters.objects.s3 import S3Settings
+from bestbefore.adapters.objects.s3.client import plain_client
+from bestbefore.adapters.state.database import Database
+from bestbefore.app.settings import StoreSettings, load
+from bestbefore.app.system import Store, System
+from bestbefore.cli import main
+from bestbefore.domain.run import Trigger
+from bestbefore.ports.clock import Clock
+from bestbefore.ports.ledger import LedgerError
+from bestbefore.stages.trigger import choose_slot
+from bestbefore.stages.work import Options
+
+_OFFSET = struct.Struct("<q")
+
+
+class SharedClock:
+    """`bestbefore.ports.clock.Clock`: real time plus an offset that every process sees."""
+
+    def __init__(self, file: Path) -> None:
+        if not file.exists():
+            file.write_bytes(_OFFSET.pack(0))
+        with file.open("r+b") as opened:
+            self._memory = mmap.mmap(opened.fileno(), _OFFSET.size)
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + timedelta(microseconds=_OFFSET.unpack(self._memory[:])[0])
+
+    def sleep(self, seconds: float) -> None:
+        """Shorter than asked for: who waits here waits for a clock that jumps."""
+        time.sleep(min(seconds, 0.02))
+
+    def step(self, by: timedelta) -> None:
+        """Jump, in every process at once."""
+        offset = _OFFSET.unpack(self._memory[:])[0] + by // timedelta(microseconds=1)
+        self._memory[:] = _OFFSET.pack(offset)
+
+    def close(self) -> None:
+        self._memory.close()
+
+
+def warm_up() -> None:
+    """What every child would load from disk again."""
+    plain_client(S3Settings("http://127.0.0.1:1", "us-east-1", "key", "secret"))
+    with tempfile.TemporaryDirectory() as folder:
+        database = Database(f"sqlite:///{folder}/state.db")
+        database.prepare()
+        database.dispose()
+    gc.freeze()  # else the first collection of each child copies all of it
+
+
+def program(arguments: Sequence[str]) -> None:
+    """The command line, as the console script runs it."""
+    sys.argv = ["bestbefore", *arguments]
+    main()
+
+
+def open_world(folder: Path, timeout: timedelta = timedelta(seconds=30)) -> System:
+    """The system of ``bestbefore.toml`` in *folder*, on the world's clock."""
+    clock = SharedClock(folder / "clock")
+
+    def connected(settings: StoreSettings, clock: Clock) -> Store:
+        there = S3Settings(
+            settings.endpoint_url,
+            settings.region,
+            settings.access_key_id,
+            settings.secret_access_key,
+            timeout,
+        )
+        return Store(s3.S3Lister(there, clock), s3.S3Deleter(there, clock))
+
+    return System(load(folder / "bestbefore.toml", os.environ), clock, connected)
+
+
+def planner(arguments: Sequence[str]) -> None:
+    """Plan the slot of *policy* that is due, or a new one: ``policy [new]``."""
+    name, *more = arguments
+    system = open_world(Path.cwd())
+    policy = system.policy(name)
+    now = system.clock.now()
+    slot = choose_slot(policy, None, system.calendar, system.plans, now)
+    if "new" in more:
+        slot = now.replace(microsecond=0)
+    try:
+        run = system.planner(policy).plan(policy, slot, Trigger.PLAN).run
+        sys.stdout.write(f"{run.run_id} {run.state}\n")
+    except LedgerError as error:
+        sys.stdout.write(f"{type(error).__name__}\n")
+    system.close()
+
+
+def worker(arguments: Sequence[str]) -> None:
+    """Work until told to stop by SIGTERM: ``concurrency [drain] [grace=SECONDS]``."""
+    concurrency, *more = arguments
+    system = open_world(Path.cwd())
+    system.spread = random.Random(1).random
+    asked: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _frame: asked.append(number))
+    grace = next((float(m.partition("=")[2]) for m in more if m.startswith("grace=")), 20.0)
+    options = Options(
+        timedelta(seconds=60), int(concurrency), "drain" in more, timedelta(seconds=grace)
+    )
+    report = system.worker(options, lambda: bool(asked)).run()
+    sys.stdout.write(f"{report.completed} {report.dead} {report.abandoned}\n")
+    system.close()
+    if report.abandoned:
+        sys.stdout.flush()
+        os._exit(0)
