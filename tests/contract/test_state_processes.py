@@ -1,11 +1,15 @@
 """Real processes on one SQLite file: nobody is locked out, nothing is claimed twice."""
 
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 
+from bestbefore.adapters.state import database as module
+from bestbefore.adapters.state.database import Database
 from bestbefore.adapters.state.schema import operations
 from support.worlds import World, policy
 
@@ -38,6 +42,7 @@ with World(Path(sys.argv[1]), policy()) as world:
 
 START = """
 import sys
+from bestbefore.adapters.state import database as module
 from bestbefore.adapters.state.database import Database
 
 database = Database(sys.argv[1])
@@ -109,20 +114,46 @@ def test_four_processes_claim_800_commands_exactly_once(tmp_path: Path) -> None:
         assert recorded == {f"worker-{n}": len(printed[n]) for n in range(4)}
 
 
-def test_a_transaction_that_reads_first_and_writes_later_is_never_locked_out(
-    tmp_path: Path,
-) -> None:
-    """O-DBF-03, the replay with two connections: the writing one takes its lock at the start."""
-    with World(tmp_path, policy()) as one, one.another() as other:
-        one.fill(1)
-        one.plan()
-        database = one.system.plans._db
-        with database.write() as connection:
+def test_a_transaction_holds_the_write_lock_from_its_start(tmp_path: Path) -> None:
+    """O-DBF-03, the replay: A begins and reads, B writes, A writes.
+
+    Had A begun as a reader, B's write would have gone through and A's would fail at once.
+    """
+    with World(tmp_path, policy()) as world:
+        world.fill(1)
+        world.plan()
+        other = sqlite3.connect(tmp_path / "state.db", timeout=0, isolation_level=None)
+        with world.system.plans._db.write() as connection:
             connection.execute(sa.select(sa.func.count()).select_from(operations)).scalar()
-            with other.system.plans._db.read() as reading:
-                seen = reading.execute(sa.select(operations.c.state)).scalar_one()
-            connection.execute(sa.update(operations).values(state="completed"))
-        assert seen == "waiting", "readers go on, and see the last commit"
+            with pytest.raises(sqlite3.OperationalError, match="locked"):
+                other.execute("UPDATE operations SET size = 1")
+            assert other.execute("SELECT state FROM operations").fetchall() == [("waiting",)]
+            connection.execute(sa.update(operations).values(size=2))
+        assert other.execute("SELECT size FROM operations").fetchall() == [(2,)]
+        other.close()
+
+
+def test_a_new_file_that_somebody_writes_to_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first switch to write-ahead logging is the one statement that SQLite fails at once."""
+    other = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("CREATE TABLE theirs (x)")
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        other.execute("COMMIT")
+
+    monkeypatch.setattr(module.time, "sleep", sleep)
+    database = Database(f"sqlite:///{tmp_path / 'state.db'}")
+    with database.read() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+    database.dispose()
+    other.close()
+
+    assert len(waits) == 1
 
 
 def test_processes_that_start_together_for_the_first_time_agree_on_the_schema(

@@ -167,7 +167,7 @@ class PlanLedger(Protocol):
         """
         ...
 
-    def remember(self, known: Mapping[bytes, Known], now: datetime) -> None:
+    def remember(self, found: Mapping[bytes, Known], now: datetime) -> None:
         """Take note of what ended in another ledger, so that a preview here counts as that one."""
         ...
 

@@ -167,6 +167,7 @@ class Worker:
         """Try one operation of a connection whose breaker is open, if the probe is ours."""
         now = self._h.clock.now()
         self._h.publish(versions)
+        self._bury_crashed(versions, now)
         for version in versions:
             for suspects in (False, True):
                 found = self._end_cancelled(
@@ -207,8 +208,7 @@ class Worker:
 
     def _take_suspects(self, pool: ThreadPoolExecutor, outlook: Outlook, now: datetime) -> int:
         """Give operations, whose last delivery ended without a result, a process to themselves."""
-        rows = [version.row for version in outlook.workable]
-        self._report.dead += self._h.ledger.bury_crashed(rows, MOST_DELIVERIES, now)
+        self._bury_crashed(outlook.workable, now)
         for version in outlook.workable:
             found = self._h.queue.receive(
                 version.row, _MOST_SUSPECTS, now, self._options.lease, suspects=True
@@ -220,6 +220,10 @@ class Worker:
                     self._send(pool, _Batch(version, policy, operations, now))
                 return len(found)
         return 0
+
+    def _bury_crashed(self, versions: Sequence[PolicyVersion], now: datetime) -> None:
+        rows = [version.row for version in versions]
+        self._report.dead += self._h.ledger.bury_crashed(rows, MOST_DELIVERIES, now)
 
     def _end_cancelled(self, claimed: Sequence[Operation]) -> Sequence[Operation]:
         """End what came back after its run was cancelled; returns the rest."""
@@ -361,17 +365,17 @@ class Worker:
         self._h.queue.ack([s.operation for s in settlements])
 
     def _keep_claims(self) -> None:
-        """Extend the leases of what threads are working on, unless they seem to hang."""
+        """Extend the leases of what threads are working on, and give up those that hang."""
         now = self._h.clock.now()
         if now - self._extended_at < self._options.lease / 3:
             return
         self._extended_at = now
-        alive = [
-            operation
-            for batch in self._out.values()
-            if now - batch.taken_at < _LONGEST_HOLD
-            for operation in batch.operations
-        ]
+        for future, batch in list(self._out.items()):
+            if now - batch.taken_at >= _LONGEST_HOLD:
+                log.error("a batch of %d hangs; its leases run out", len(batch.operations))
+                del self._out[future]
+                self._report.abandoned += len(batch.operations)
+        alive = [operation for batch in self._out.values() for operation in batch.operations]
         for operation in self._h.queue.extend(alive, now + self._options.lease):
             log.warning("the lease of %r was lost while it was worked on", operation.key)
 

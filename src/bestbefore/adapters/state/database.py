@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ _VERSIONS = sorted(file.name[:4] for file in (_MIGRATIONS / "versions").glob("[0
 _NEWEST = _VERSIONS[-1]
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "ceph"}
 _BUSY_TIMEOUT_SECONDS = 30
+_TURN_SECONDS = 10.0
+_TURN_POLL_SECONDS = 0.002
 _UNUSABLE = (sa.exc.OperationalError, sa.exc.DatabaseError)
 _CACHE_KIB = 64 * 1024
 # Pages of a random index are written again and again; checkpointing them every 4 MB, the default,
@@ -129,8 +131,8 @@ class _Turn:
 
     SQLite lets one write and has the others poll, with ever longer sleeps, so that a process in a
     tight loop starves them (seen: a plan of 10 s took 45 s). An advisory lock on a file beside the
-    database wakes the next one instead, and the kernel lifts it when its holder is killed. It
-    only orders; what keeps the data right is SQLite's own lock.
+    database gives each its turn within milliseconds instead, and the kernel lifts it when its
+    holder is killed. It only orders; what keeps the data right is SQLite's own lock.
     """
 
     def __init__(self, url: sa.URL | None) -> None:
@@ -144,7 +146,7 @@ class _Turn:
         self._threads.acquire()
         try:
             if self._file is not None:
-                fcntl.flock(self._file, fcntl.LOCK_EX)
+                self._wait(self._file)
         except BaseException:
             self._threads.release()
             raise
@@ -153,6 +155,16 @@ class _Turn:
         if self._file is not None:
             fcntl.flock(self._file, fcntl.LOCK_UN)
         self._threads.release()
+
+    def _wait(self, file: int) -> None:
+        """Take the lock; after a while go on without it, as its holder may hang, and leave it to
+        SQLite to say so."""
+        deadline = time.monotonic() + _TURN_SECONDS
+        while time.monotonic() < deadline:
+            with suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            time.sleep(_TURN_POLL_SECONDS)
 
     def close(self) -> None:
         if self._file is not None:

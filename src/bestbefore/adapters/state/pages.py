@@ -1,0 +1,152 @@
+"""One page of a plan, as functions on an open transaction."""
+
+import json
+from typing import Any
+
+import sqlalchemy as sa
+
+from bestbefore.adapters.state import runs as run_rows
+from bestbefore.adapters.state.database import Database, execute_many, micros
+from bestbefore.adapters.state.schema import generations, newest, operations, runs
+from bestbefore.domain.known import Disposition
+from bestbefore.domain.states import State
+from bestbefore.ports.ledger import PlannedPage
+
+_CHUNK = 500
+
+_COLUMNS = (
+    "operation_id",
+    "run_id",
+    "policy_id",
+    "state",
+    "key",
+    "etag",
+    "last_modified",
+    "size",
+    "seen_at",
+    "generation",
+    "deliveries",
+)
+
+
+def write(
+    database: Database, connection: sa.Connection, row: int, page: PlannedPage, keep_last: int
+) -> None:
+    """Write *page* into the run *row*: operations, counts and what the page saw of the newest."""
+    counts = dict.fromkeys(Disposition, 0)
+    for entry in page.entries:
+        counts[entry.disposition] += 1
+    added = _add(database, connection, row, page)
+    _mark_candidates(connection, row, page)
+    run_rows.bump(
+        connection,
+        row,
+        scanned=page.scanned,
+        in_scope=page.in_scope,
+        refused=page.refused,
+        planned=added,
+        waiting=added,
+        # An operation that another run added since `known` was asked is pending there.
+        already_pending=counts[Disposition.ALREADY_PENDING] + counts[Disposition.NEW] - added,
+        already_completed=counts[Disposition.ALREADY_COMPLETED],
+        already_dead=counts[Disposition.ALREADY_DEAD],
+    )
+    protected = {name: (n, 0) for name, n in page.protected.items()}
+    run_rows.tally(database, connection, row, "protected", protected)
+    _merge_generations(database, connection, row, page)
+    _merge_newest(database, connection, row, page, keep_last)
+
+
+def _add(database: Database, connection: sa.Connection, row: int, page: PlannedPage) -> int:
+    """Insert new operations; returns how many were really new."""
+    policy = connection.execute(sa.select(runs.c.policy_id).where(runs.c.id == row)).scalar_one()
+    seen_at = micros(page.asked_at)
+    values = [
+        (operation_id, row, policy, "waiting", item.key, item.etag,
+         micros(item.last_modified), item.size, seen_at, generation, 0)
+        for operation_id, item, disposition, generation in page.entries
+        if disposition is Disposition.NEW
+    ]  # fmt: skip
+    if not values:
+        return 0
+    insert = database.insert(operations).on_conflict_do_nothing(index_elements=["operation_id"])
+    return execute_many(connection, insert, _COLUMNS, values)
+
+
+def _mark_candidates(connection: sa.Connection, row: int, page: PlannedPage) -> None:
+    """Mark what ended but is listed again; `conclude` decides about it."""
+    marked = [
+        {"id_": entry.operation_id, "gen": entry.generation}
+        for entry in page.entries
+        if entry.disposition in (Disposition.AGAIN, Disposition.REAPPEARED)
+    ]
+    if marked:
+        connection.execute(
+            sa.update(operations)
+            .where(
+                operations.c.operation_id == sa.bindparam("id_"),
+                operations.c.state == State.COMPLETED,
+            )
+            .values(
+                candidate_of=row,
+                seen_at=micros(page.asked_at),
+                generation=sa.bindparam("gen"),
+            ),
+            marked,
+        )
+
+
+def _merge_generations(
+    database: Database, connection: sa.Connection, row: int, page: PlannedPage
+) -> None:
+    if not page.generations:
+        return
+    insert = database.insert(generations)
+    greatest = sa.func.max if database.is_sqlite else sa.func.greatest
+    connection.execute(
+        insert.on_conflict_do_update(
+            index_elements=["run_id", "name"],
+            set_={"youngest": greatest(generations.c.youngest, insert.excluded.youngest)},
+        ),
+        [
+            {
+                "run_id": row,
+                "name": name,
+                "youngest": micros(seen.youngest),
+                "prefix": seen.prefix,
+                "kept": False,
+            }
+            for name, seen in page.generations.items()
+        ],
+    )
+
+
+def _merge_newest(
+    database: Database, connection: sa.Connection, row: int, page: PlannedPage, keep_last: int
+) -> None:
+    if not page.newest:
+        return
+    names = list(page.newest)
+    stored: dict[str, list[Any]] = {}
+    for start in range(0, len(names), _CHUNK):
+        found = connection.execute(
+            sa.select(newest.c.name, newest.c.kept).where(
+                newest.c.run_id == row, newest.c.name.in_(names[start : start + _CHUNK])
+            )
+        )
+        stored |= {name: json.loads(kept) for name, kept in found}
+    merged = []
+    for name, seen in page.newest.items():
+        candidates = stored.get(name, []) + [
+            [micros(k.last_modified), k.key, k.operation_id.hex() if k.operation_id else None]
+            for k in seen
+        ]
+        candidates.sort(key=lambda k: (k[0], k[1]), reverse=True)
+        merged.append({"run_id": row, "name": name, "kept": json.dumps(candidates[:keep_last])})
+    insert = database.insert(newest)
+    connection.execute(
+        insert.on_conflict_do_update(
+            index_elements=["run_id", "name"], set_={"kept": insert.excluded.kept}
+        ),
+        merged,
+    )
