@@ -351,17 +351,16 @@ class Worker:
         self._report.late += len(late)
         for operation in late:
             log.warning("a result came after its lease and was refused: %r", operation.key)
-        for settlement in settlements:
-            if settlement.operation.row in refused:
-                continue
-            match settlement:
-                case Completed(outcome=outcome):
-                    self._report.completed += 1
-                    self._report.outcomes[outcome] += 1
-                case Retried(decision=decision):
-                    self._report.retried[decision.failure.failure_class] += 1
-                case Died(decision=decision):
-                    self._report.dead += 1
+        accepted = (
+            [s for s in settlements if s.operation.row not in refused] if late else settlements
+        )
+        outcomes = Counter(s.outcome for s in accepted if isinstance(s, Completed))
+        self._report.outcomes.update(outcomes)
+        self._report.completed += outcomes.total()
+        self._report.dead += sum(isinstance(s, Died) for s in accepted)
+        self._report.retried.update(
+            s.decision.failure.failure_class for s in accepted if isinstance(s, Retried)
+        )
         self._h.queue.ack([s.operation for s in settlements])
 
     def _keep_claims(self) -> None:
@@ -423,15 +422,25 @@ class Worker:
 
 def _batches(operations: Sequence[Operation], size: int) -> Iterable[list[Operation]]:
     """Cut into batches of at most *size*, each of one run and without a key twice."""
-    groups: dict[tuple[int, int], list[Operation]] = {}
-    times: Counter[tuple[int, str]] = Counter()
+    by_run: dict[int, list[Operation]] = {}
     for operation in operations:
-        nth = times[operation.run, operation.key]
-        times[operation.run, operation.key] += 1
-        groups.setdefault((operation.run, nth), []).append(operation)
-    for group in groups.values():
-        for start in range(0, len(group), size):
-            yield group[start : start + size]
+        by_run.setdefault(operation.run, []).append(operation)
+    for group in by_run.values():
+        for distinct in _distinct(group):
+            for start in range(0, len(distinct), size):
+                yield distinct[start : start + size]
+
+
+def _distinct(operations: list[Operation]) -> Iterable[list[Operation]]:
+    """*operations* in as few lists as it takes for none to name a key twice: nearly always one."""
+    while operations:
+        first = {operation.key: operation for operation in reversed(operations)}
+        if len(first) == len(operations):
+            yield operations
+            return
+        yield list(first.values())
+        rows = {operation.row for operation in first.values()}
+        operations = [operation for operation in operations if operation.row not in rows]
 
 
 def _seconds(now: datetime) -> float:

@@ -424,11 +424,14 @@ def _complete(
         )
         late += refused
         gone = {operation.row for operation in refused}
+        runs_: dict[int, list[int]] = {}
         for operation in ended:
             if operation.row not in gone:
-                freed = operation.size if outcome is Outcome.DELETED else 0
-                changed.count(operation.run, pending=-1, completed=1)
-                changed.tally(operation.run, "outcome", outcome, 1, freed)
+                runs_.setdefault(operation.run, []).append(operation.size)
+        for run, sizes in runs_.items():
+            freed = sum(sizes) if outcome is Outcome.DELETED else 0
+            changed.count(run, pending=-len(sizes), completed=len(sizes))
+            changed.tally(run, "outcome", outcome, len(sizes), freed)
     return late
 
 
