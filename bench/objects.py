@@ -103,7 +103,7 @@ class _Bench:
         return self._bestbefore("run", "bench", "--yes")
 
     def _with_caps(self) -> float:
-        self._fresh_state(f"max_deletes = {self._objects}")
+        self._fresh_state(f"max_deletes = {self._objects}\nfirst_run_limit = {self._objects}")
         return self._bestbefore("run", "bench")
 
     def _second_run(self) -> float:

@@ -19,7 +19,7 @@ def test_it_starts_small_and_grows_by_one_with_every_success() -> None:
         allowed.append(pace.free(0, 0.0))
         pace.succeeded(100, 0.0)
 
-    assert allowed == [4, 5, 6, 7, 8]
+    assert allowed == [8, 9, 10, 11, 12]
 
 
 def test_it_never_goes_beyond_its_limits() -> None:

@@ -7,14 +7,15 @@ Times are seconds on a monotonic clock, handed in.
 
 from dataclasses import dataclass, field
 
-SIZES = (250, 1000, 100, 500)
-"""Batch sizes tried in this order: S3 allows up to 1,000, smaller ones can be faster."""
+SIZES = (250, 1000, 500, 100)
+"""Batch sizes, the first to begin with: S3 allows up to 1,000, and smaller ones can be faster."""
 
 _MOST_KEYS_OUT = 8_000
-_START = 4.0
+_START = 8.0
 _QUIET_FIRST, _QUIET_LAST = 1.0, 32.0
-_WINDOW_SECONDS = 0.25
-_TRY_AGAIN_EVERY = 24
+_LONGEST_QUIET = 1_000.0
+_WINDOW_SECONDS = 0.5
+_TRY_ANOTHER_EVERY = 8
 
 
 @dataclass(slots=True)
@@ -40,7 +41,8 @@ class Pace:
 
     def free(self, requests_out: int, now: float) -> int:
         """How many more batches may go out while *requests_out* are."""
-        if now < self._quiet_until:
+        # A clock that was set back must not keep the bucket quiet for as long.
+        if now < self._quiet_until <= now + _LONGEST_QUIET:
             return 0
         allowed = min(int(self._requests), self.most_requests, _MOST_KEYS_OUT // self._size)
         return max(0, max(1, allowed) - requests_out)
@@ -92,9 +94,7 @@ class Pace:
         self._window_began = None
 
     def _next_size(self) -> int:
-        for size in SIZES:
-            if size not in self._rates:
-                return size
-        if self._windows % _TRY_AGAIN_EVERY == 0:
-            return SIZES[self._windows // _TRY_AGAIN_EVERY % len(SIZES)]
+        """The best size so far, and every eighth time another one, each in turn."""
+        if self._windows % _TRY_ANOTHER_EVERY == 0:
+            return SIZES[self._windows // _TRY_ANOTHER_EVERY % len(SIZES)]
         return max(self._rates, key=lambda size: self._rates[size])
