@@ -47,7 +47,7 @@ def test_what_is_settled_makes_room_and_what_is_delayed_takes_none(tmp_path: Pat
         (version,) = world.system.work.versions()
         world.work(stopping=lambda: len(world.store.attempts) >= 250)
         delayed = len(world.store.attempts)
-        assert 0 < delayed < 2_000
+        assert 0 < delayed <= 2_000
 
         send(world)
 

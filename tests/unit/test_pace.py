@@ -109,7 +109,7 @@ def test_it_recovers_one_by_one_and_not_in_a_leap() -> None:
 def test_every_batch_size_is_tried_and_the_quickest_is_kept() -> None:
     speed = {250: 1_000.0, 1000: 500.0, 100: 3_000.0, 500: 900.0}
     pace, now, seen = Pace(most_requests=4), 0.0, []
-    for _ in range(400):
+    for _ in range(1000):
         seen.append(pace.size)
         now += pace.size / speed[pace.size]
         pace.succeeded(pace.size, now)
