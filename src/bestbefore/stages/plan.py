@@ -63,16 +63,7 @@ class Planner:
         let the next planner go on; where that one was quicker the run is theirs.
         """
         target = self.target(policy)
-        before = self.ledger.answer(
-            policy,
-            slot,
-            target,
-            trigger,
-            approved=approved,
-            by=self.by,
-            now=self.clock.now(),
-            lease=LEASE,
-        )
+        before = self._answer(self.ledger, policy, slot, target, trigger, approved)
         if before.claim is None:
             return Planned(before.run, repeated=True, approved=before.approved_now)
         return Planned(self._go_on(policy, before, target), repeated=False)
@@ -88,16 +79,7 @@ class Planner:
         """Draw the plan of *slot* into *scratch*, compared with this ledger, which is only read."""
         target = self.target(policy)
         seen = self.ledger.circumstances(policy, target, trigger, approved=approved)
-        before = scratch.answer(
-            policy,
-            slot,
-            target,
-            trigger,
-            approved=approved,
-            by=self.by,
-            now=self.clock.now(),
-            lease=LEASE,
-        )
+        before = self._answer(scratch, policy, slot, target, trigger, approved)
 
         def known(operation_ids: Sequence[bytes]) -> Mapping[bytes, Known]:
             found = self.ledger.known(operation_ids, taking_over=slot)
@@ -125,6 +107,27 @@ class Planner:
                     f"{MOST_CLOCK_SKEW.seconds // 60} minutes; set the clock right"
                 )
         return facts.target(source.bucket, source.prefix)
+
+    def _answer(
+        self,
+        ledger: PlanLedger,
+        policy: Policy,
+        slot: datetime,
+        target: str,
+        trigger: Trigger,
+        approved: bool,
+    ) -> Answer:
+        """The run of *slot* in *ledger*, the real one or a preview's, claimed by this planner."""
+        return ledger.answer(
+            policy,
+            slot,
+            target,
+            trigger,
+            approved=approved,
+            by=self.by,
+            now=self.clock.now(),
+            lease=LEASE,
+        )
 
     def _go_on(self, policy: Policy, before: Answer, target: str) -> Run:
         """Scan, unless half of the run was drawn from another place than this one."""
