@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bestbefore.app.clock import SystemClock
 from bestbefore.app.settings import QueueSettings, Settings, StateSettings, StoreSettings
-from bestbefore.app.system import Store, System
+from bestbefore.app.system import Store, System, collect_rarely
 from bestbefore.domain.failure import Failure
 from bestbefore.domain.finding import Finding
 from bestbefore.domain.outcome import Outcome
@@ -57,7 +57,8 @@ def policy(reach: Reach | None = None) -> Policy:
 
 
 def system(folder: Path, objects: int, rule: Policy) -> System:
-    """A real state database in *folder* over a null store."""
+    """A real state database in *folder* over a null store, in a process set up as the CLI's."""
+    collect_rarely()
     store = NullStore(objects)
     settings = Settings(
         path=folder / "bestbefore.toml",
