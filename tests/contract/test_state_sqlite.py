@@ -7,26 +7,39 @@ import pytest
 
 from bestbefore.adapters.state.database import Database
 from bestbefore.adapters.state.dead_letters import SqlDeadLetters
+from bestbefore.adapters.state.holds import SqlHolds
 from bestbefore.adapters.state.plans import SqlPlanLedger
 from bestbefore.adapters.state.queue import StateQueue
 from bestbefore.adapters.state.records import SqlRecords
 from bestbefore.adapters.state.work import SqlWorkLedger
+from bestbefore.contracts.holds import HoldsContract
 from bestbefore.contracts.ledger import LedgerContract, Sides
 from bestbefore.contracts.queue import QueueContract
+from bestbefore.ports.holds import Holds
 
 
 @pytest.fixture
-def sides(tmp_path: Path) -> Iterator[Sides]:
+def database(tmp_path: Path) -> Iterator[Database]:
     database = Database(f"sqlite:///{tmp_path / 'state.db'}")
     database.prepare()
-    yield Sides(
+    yield database
+    database.dispose()
+
+
+@pytest.fixture
+def sides(database: Database) -> Sides:
+    return Sides(
         SqlPlanLedger(database),
         SqlWorkLedger(database),
         StateQueue(database),
         SqlDeadLetters(database),
         SqlRecords(database),
     )
-    database.dispose()
+
+
+@pytest.fixture
+def holds(database: Database) -> Holds:
+    return SqlHolds(database)
 
 
 class TestLedgerOnSqlite(LedgerContract):
@@ -34,4 +47,8 @@ class TestLedgerOnSqlite(LedgerContract):
 
 
 class TestQueueOnSqlite(QueueContract):
+    pass
+
+
+class TestHoldsOnSqlite(HoldsContract):
     pass

@@ -1,7 +1,8 @@
 """A small S3 server that misbehaves on request.
 
-It speaks what the product uses (ListObjectsV2, HEAD, PUT, DELETE, DeleteObjects with conditions,
-GetBucketVersioning) over a dictionary, remembers every request, and fails as a test says::
+It speaks what the product uses (ListObjectsV2, HEAD, GET, PUT, DELETE, DeleteObjects with
+conditions, GetObjectTagging, GetBucketVersioning) over a dictionary, remembers every request, and
+fails as a test says::
 
     with FaultyS3() as s3:
         s3.put("exports", "a.json", b"{}")
@@ -144,6 +145,8 @@ class FaultyS3:
         self.requests: list[Request] = []
         self.objects: dict[tuple[str, str], Stored] = {}
         self.markers: dict[str, str] = {}
+        self.tags: dict[tuple[str, str], dict[str, str]] = {}
+        self.classes: dict[tuple[str, str], str] = {}
         self.buckets: set[str] = set()
         self._faults: list[_Fault] = []
         self._refusals: dict[str, tuple[str, int]] = {}
@@ -260,6 +263,8 @@ class FaultyS3:
             "ListObjectsV2": self._list,
             "GetBucketVersioning": self._get_versioning,
             "HeadObject": self._head,
+            "GetObject": self._get,
+            "GetObjectTagging": self._get_tags,
             "PutObject": self._put,
             "DeleteObject": self._delete,
             "DeleteObjects": self._delete_many,
@@ -278,7 +283,25 @@ class FaultyS3:
             "Last-Modified": format_datetime(stored.modified, usegmt=True),
             "Content-Length": str(len(stored.body)),
         }
+        if (storage := self.classes.get((request.bucket, request.key))) is not None:
+            headers["x-amz-storage-class"] = storage
         return Answer(200, b"", headers)
+
+    def _get(self, request: Request) -> Answer:
+        stored = self.objects.get((request.bucket, request.key))
+        if stored is None:
+            return error(404, "NoSuchKey")
+        return Answer(200, stored.body, self._head(request).headers)
+
+    def _get_tags(self, request: Request) -> Answer:
+        if (request.bucket, request.key) not in self.objects:
+            return error(404, "NoSuchKey")
+        tags = self.tags.get((request.bucket, request.key), {})
+        said = [
+            f"<Tag><Key>{_xml(key)}</Key><Value>{_xml(value)}</Value></Tag>"
+            for key, value in tags.items()
+        ]
+        return _document("Tagging", f"<TagSet>{''.join(said)}</TagSet>")
 
     def _put(self, request: Request) -> Answer:
         stored = self.put(request.bucket, request.key, request.body, self.date())
@@ -401,9 +424,12 @@ class FaultyS3:
             return f"<CommonPrefixes><Prefix>{name}</Prefix></CommonPrefixes>"
         stored = self.objects[bucket, key]
         modified = f"{stored.modified:%Y-%m-%dT%H:%M:%S}.000Z"
+        storage = self.classes.get((bucket, key), "")
+        storage = f"<StorageClass>{storage}</StorageClass>" if storage else ""
         return (
             f"<Contents><Key>{_xml(encode(key))}</Key><LastModified>{modified}</LastModified>"
-            f"<ETag>&quot;{stored.etag}&quot;</ETag><Size>{len(stored.body)}</Size></Contents>"
+            f"<ETag>&quot;{stored.etag}&quot;</ETag><Size>{len(stored.body)}</Size>"
+            f"{storage}</Contents>"
         )
 
     def _encode(self, key: str) -> str:
@@ -515,6 +541,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "GET" and not has_key:
             return "ListObjectsV2"
         names = {"HEAD": "HeadObject", "PUT": "PutObject", "DELETE": "DeleteObject"}
+        if has_key and self.command == "GET" and "tagging" in query:
+            return "GetObjectTagging"
         if has_key:
             return names.get(self.command, "GetObject")
         return {"PUT": "CreateBucket", "HEAD": "HeadBucket"}.get(self.command, "DeleteBucket")

@@ -9,13 +9,15 @@ from bestbefore.domain.failure import Failure
 from bestbefore.domain.finding import Finding
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.selection import Listed
-from bestbefore.ports.objects import BucketFacts, KeyRange, Page, Target
+from bestbefore.ports.objects import BucketFacts, KeyRange, Page, StoreError, Target
 
 
 class MemoryStore:
     """Both sides of an object store over a dict, with a hook for what should fail.
 
     ``refuse(key)`` may return a Failure for a delete. ``deleted`` holds the keys in order.
+    ``tagged`` has the tags of keys, ``untold`` why those of others cannot be read, ``texts`` what
+    is in an object, or why that cannot be read.
     """
 
     def __init__(self, objects: Sequence[Listed] = (), page_size: int = 1000) -> None:
@@ -27,6 +29,9 @@ class MemoryStore:
         self.server_time: datetime | None = None
         self.versioning: str | None = None
         self.endpoint = "memory"
+        self.tagged: dict[str, dict[str, str]] = {}
+        self.untold: dict[str, Failure] = {}
+        self.texts: dict[str, bytes | Failure] = {}
         self._lock = threading.Lock()
         self._order: list[str] | None = None
 
@@ -61,6 +66,20 @@ class MemoryStore:
     def look(self, bucket: str, keys: Sequence[str]) -> Mapping[str, Listed | Failure | None]:
         with self._lock:
             return {key: self.objects.get(key) for key in keys}
+
+    def tags(
+        self, bucket: str, keys: Sequence[str]
+    ) -> Mapping[str, Mapping[str, str] | Failure | None]:
+        with self._lock:
+            return {
+                key: self.tagged.get(key, {}) if key in self.objects else None for key in keys
+            } | {key: self.untold[key] for key in keys if key in self.untold}
+
+    def content(self, bucket: str, key: str, most: int) -> bytes | None:
+        said = self.texts.get(key)
+        if isinstance(said, Failure):
+            raise StoreError(said)
+        return None if said is None else said[:most]
 
     def delete(self, bucket: str, targets: Sequence[Target]) -> Sequence[Outcome | Failure]:
         with self._lock:

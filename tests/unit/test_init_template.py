@@ -18,7 +18,7 @@ def places(section: Mapping[str, Any], home: Place = ()) -> Iterator[Place]:
     for key, value in section.items():
         place = general((*home, key))
         yield place
-        if isinstance(value, dict):
+        if isinstance(value, dict) and key != "tags":  # whose names are the author's
             yield from places(value, (*home, key))
 
 

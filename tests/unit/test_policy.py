@@ -32,6 +32,10 @@ CHANGES: dict[str, Any] = {
     "keep_last": 1,
     "keep_last_group": "a",
     "keep_last_min_size": 1,
+    "storage_class": ("GLACIER",),
+    "tags": (("team", "growth"),),
+    "lacks_tags": ("keep",),
+    "current_pointer": "exports/current.json",
 }
 
 
@@ -104,6 +108,8 @@ def test_keys_that_only_one_release_knows_are_named_as_changed() -> None:
         ({}, False),
         ({"keep_generations": 1}, True),
         ({"keep_last": 2}, True),
+        ({"current_pointer": "exports/current"}, True),
+        ({"lacks_tags": ("keep",)}, False),
         ({"min_size": 1}, False),
     ],
 )

@@ -30,6 +30,19 @@ def test_a_listing_is_read_in_full():
     assert (listing.truncated, listing.url_encoded, listing.token) == (True, True, "t")
 
 
+@pytest.mark.parametrize(
+    ("said", "storage_class"),
+    [
+        (b"", "STANDARD"),
+        (b"<StorageClass/>", "STANDARD"),
+        (b"<StorageClass>DEEP_ARCHIVE</StorageClass>", "DEEP_ARCHIVE"),
+    ],
+)
+def test_an_object_without_a_storage_class_is_of_the_standard_one(said, storage_class):
+    body = LISTING.replace(b"</Contents>", said + b"</Contents>")
+    assert parse_listing(body).classes == [storage_class]
+
+
 @pytest.mark.parametrize("namespace", [b"", b' xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'])
 def test_a_listing_without_a_namespace_says_the_same(namespace):
     listing = LISTING.replace(b' xmlns="http://s3.amazonaws.com/doc/2006-03-01/"', namespace)

@@ -55,6 +55,24 @@ def test_old_enough_means_strictly_before_the_cutoff(when: datetime, verdict: Ve
     assert selector().judge(listed("a", when)) is verdict
 
 
+def test_only_the_storage_classes_that_are_named_go() -> None:
+    chosen = selector(storage_class=("GLACIER", "STANDARD_IA"))
+
+    assert chosen.judge(listed("a")) is Verdict.STORAGE_CLASS, "a listing without one: STANDARD"
+    assert chosen.judge(listed("a")._replace(storage_class="GLACIER")) is Verdict.ELIGIBLE
+    assert chosen.judge(listed("a")._replace(storage_class="glacier")) is Verdict.STORAGE_CLASS
+    assert selector(storage_class=("STANDARD",)).judge(listed("a")) is Verdict.ELIGIBLE
+    assert Verdict.STORAGE_CLASS in PROTECTIVE
+
+
+def test_the_pointer_itself_is_never_selected() -> None:
+    chosen = selector(generation="(?P<generation>[a-z]+)", current_pointer="exports/current")
+
+    assert chosen.judge(listed("exports/current")) is Verdict.POINTER
+    assert chosen.judge(listed("exports/current2")) is Verdict.ELIGIBLE
+    assert Verdict.POINTER in PROTECTIVE
+
+
 def test_a_prefix_that_ends_in_a_slash_does_not_cover_its_siblings() -> None:
     """O-SCOPE-01"""
     keys = ("exports/2026/a.json", "exports/2026-archive/b.json", "exports/20260101.csv")

@@ -90,6 +90,10 @@ def test_every_key_of_a_policy_arrives(read: Read) -> None:
         keep_last = 3
         keep_last_group = '([^/]+)$'
         keep_last_min_size = "1kB"
+        storage_class = "GLACIER"
+        tags = { team = "growth", stage = "" }
+        lacks_tags = ["keep", "hold", "keep"]
+        current_pointer = "exports/current.json"
         """
     )
 
@@ -116,8 +120,37 @@ def test_every_key_of_a_policy_arrives(read: Read) -> None:
             keep_last=3,
             keep_last_group="([^/]+)$",
             keep_last_min_size=1_000,
+            storage_class=("GLACIER",),
+            tags=(("stage", ""), ("team", "growth")),
+            lacks_tags=("hold", "keep"),
+            current_pointer="exports/current.json",
         ),
     )
+
+
+def test_a_pointer_is_enough_for_generations_to_mean_something(read: Read) -> None:
+    pointer = """current_pointer = "exports/current", generation = '(?P<generation>[0-9]+)'"""
+    source = read(SMALL.replace(" }", f", {pointer} }}")).policies["weekly"].source
+
+    assert (source.current_pointer, source.keep_generations) == ("exports/current", 0)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ('storage_class = ["A", "B"]', 'storage_class = ["B", "A", "A"]'),
+        ('lacks_tags = "keep"', 'lacks_tags = ["keep"]'),
+        ('tags = { a = "1", b = "2" }', 'tags = { b = "2", a = "1" }'),
+    ],
+)
+def test_the_order_in_which_something_is_written_does_not_decide_what_goes(
+    read: Read, first: str, second: str
+) -> None:
+    one, other = (
+        read(SMALL.replace(" }", f", {line} }}")).policies["weekly"] for line in (first, second)
+    )
+
+    assert one.fingerprint() == other.fingerprint()
 
 
 def test_a_whole_bucket_is_chosen_in_so_many_words(read: Read) -> None:

@@ -64,6 +64,8 @@ def test_the_file_the_cases_start_from_is_good(tmp_path: Path) -> None:
 
 OBJECTS = "policies.weekly.objects"
 POLICY = "policies.weekly"
+POINTED = "generation = '(?P<generation>a)'\ncurrent_pointer"
+ELEVEN = ", ".join(f"t{number} = ''" for number in range(11))
 
 WRONG = [
     # unknown keys (O-CONF-02)
@@ -145,6 +147,21 @@ WRONG = [
     (OBJECTS, "keep_last = 0", "keep_last", "at least 1", "at least 1"),
     (OBJECTS, "keep_last_group = 'a'", "keep_last", "protect nothing", "add keep_last"),
     (OBJECTS, "keep_last_min_size = '1B'", "keep_last", "protect nothing", "add keep_last"),
+    (OBJECTS, "current_pointer = 'a'", "generation", "beside current_pointer", "add generation"),
+    (OBJECTS, f"{POINTED} = ''", "current_pointer", "expected a text", "write a value"),
+    (OBJECTS, f"{POINTED} = 's3://b/a'", "current_pointer", "key in the policy's", "exports/cur"),
+    (OBJECTS, f"{POINTED} = '{'ö' * 513}'", "current_pointer", "1,026 bytes", "the object's key"),
+    (OBJECTS, 'storage_class = "standard_ia"', "storage_class", "spell it", '"STANDARD_IA"'),
+    (OBJECTS, 'storage_class = ["A", ""]', "storage_class", "expected a text", "remove the key"),
+    (OBJECTS, "storage_class = []", "storage_class", "or a list of texts", "STANDARD_IA"),
+    (OBJECTS, "storage_class = 3", "storage_class", "or a list of texts", "STANDARD_IA"),
+    (OBJECTS, "tags = {}", "tags", "expected tags with their values", "team ="),
+    (OBJECTS, 'tags = ["team"]', "tags", "expected tags with their values", "team ="),
+    (OBJECTS, "tags = { team = 3 }", "tags", 'value of the tag "team", found 3', "team ="),
+    (OBJECTS, f"tags = {{ {ELEVEN} }}", "tags", "more than 10 tags", "ask for fewer"),
+    (OBJECTS, f"lacks_tags = ['{'k' * 129}']", "lacks_tags", "name of a tag", "1 to 128"),
+    (OBJECTS, "lacks_tags = [1]", "lacks_tags", "or a list of texts", "legal-hold"),
+    (OBJECTS, "lacks_tags = ['a']\ntags = { a = '1' }", "lacks_tags", "nothing fits", "remove it"),
     # state and queue
     ("queue", 'lease = "59s"', "lease", "expected 60s to 12h", '"5min"'),
     ("queue", 'lease = "13h"', "lease", "expected 60s to 12h", '"5min"'),
@@ -179,6 +196,16 @@ def test_one_wrong_key_is_one_problem_at_its_place(
     assert message in problem.message
     assert remedy in problem.remedy
     assert "geheim" not in str(problem)
+
+
+def test_a_store_whose_files_have_no_tags_is_told_so(refused: Refused) -> None:
+    lines = 'tags = { a = "1" }\nlacks_tags = "b"\nstorage_class = "GLACIER"'
+    directory = edited(OBJECTS, lines).replace('kind = "s3"', 'kind = "directory"\nroot = "/data"')
+
+    found = {p.place[-1]: p.message for p in refused(directory) if p.place[0] == "policies"}
+
+    assert found.keys() == {"tags", "lacks_tags", "storage_class"}
+    assert all("where files have no such thing" in message for message in found.values())
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 
-from bestbefore.app.system import System
+from bestbefore.app.system import Store, System
+from bestbefore.domain.failure import Failure
 from bestbefore.domain.finding import Finding, Level
 from bestbefore.domain.policy import Policy
-from bestbefore.ports.objects import KeyRange, StoreError
+from bestbefore.ports.objects import KeyRange, Page, StoreError
 from bestbefore.stages.plan import PlanRefused
+from bestbefore.stages.pointer import ask
 
 
 def findings(system: System, *, queue: bool) -> list[Finding]:
@@ -14,6 +16,7 @@ def findings(system: System, *, queue: bool) -> list[Finding]:
     found = list(system.settings.warnings)
     if queue:
         found.append(_queue(system))
+    found += _holds(system)
     for policy in system.settings.policies.values():
         found += _policy(system, policy)
     return found
@@ -29,12 +32,20 @@ def _queue(system: System) -> Finding:
     )
 
 
+def _holds(system: System) -> Iterator[Finding]:
+    for hold in system.holds.in_force(system.clock.now()):
+        yield Finding(
+            "hold-in-force", Level.INFO, f"{hold.scope} is under hold {hold}", "",
+        )  # fmt: skip
+
+
 def _policy(system: System, policy: Policy) -> Iterator[Finding]:
     place = f"policies.{policy.name}"
     store = system.store(policy.connection)
     try:
         target = system.planner(policy).target(policy)
-        store.lister.page(policy.source.bucket, policy.source.prefix, KeyRange(None, None))
+        page = store.lister.page(policy.source.bucket, policy.source.prefix, KeyRange(None, None))
+        more = [*_tags(store, policy, page), *_pointer(store, policy)]
     except PlanRefused as error:
         yield Finding("plan-refused", Level.ERROR, str(error), "")
         return
@@ -47,5 +58,37 @@ def _policy(system: System, policy: Policy) -> Iterator[Finding]:
         )
         return
     yield Finding("store-listed", Level.INFO, f"{place}: {target} can be listed", "")
-    for finding in store.deleter.check(policy.source.bucket, policy.source.prefix):
+    for finding in [*more, *store.deleter.check(policy.source.bucket, policy.source.prefix)]:
         yield Finding(finding.code, finding.level, f"{place}: {finding.message}", finding.remedy)
+
+
+def _tags(store: Store, policy: Policy, page: Page) -> Iterator[Finding]:
+    """Whether tags can be read, by those of the first object, if the policy asks for any."""
+    if not policy.source.reads_tags or not page.items:
+        return
+    key = page.items[0].key
+    found = store.lister.tags(policy.source.bucket, [key])[key]
+    if isinstance(found, Failure):
+        yield Finding(
+            "tags-unreadable",
+            Level.ERROR,
+            f"tags cannot be read, so everything would be kept: {found.error}",
+            "grant s3:GetObjectTagging, or remove tags and lacks_tags",
+        )
+    else:
+        yield Finding("tags-readable", Level.INFO, "tags can be read", "")
+
+
+def _pointer(store: Store, policy: Policy) -> Iterator[Finding]:
+    pointer = ask(store.lister, policy.source)
+    if pointer is None:
+        return
+    if pointer.problem is None:
+        yield Finding("pointer-read", Level.INFO, f"current_pointer {pointer.key} can be read", "")
+    else:
+        yield Finding(
+            "pointer-unreadable",
+            Level.WARNING,
+            f"current_pointer says nothing, so everything is kept: {pointer.problem}",
+            "write the object, or grant s3:GetObject on it",
+        )

@@ -1,18 +1,21 @@
 """Questions that take a look at the store as well as at the ledger."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 
 from bestbefore.app.system import Scratch, System
 from bestbefore.domain.failure import Failure
 from bestbefore.domain.identity import ObjectIds, instant
+from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.run import Run, Trigger
 from bestbefore.domain.selection import Listed, Selector, Verdict, impossible
+from bestbefore.domain.tags import kept_by_tags
 from bestbefore.ports.ledger import LedgerError
 from bestbefore.ports.objects import StoreError
 from bestbefore.ports.records import OperationFilter, Verification
 from bestbefore.read.documents import Document, when
+from bestbefore.stages.pointer import ask
 from bestbefore.stages.verify import verify
 
 _SAMPLE = 10
@@ -33,17 +36,26 @@ def verification(
             f"policies.{policy.name}: the newest released run is of version "
             f"{newest.policy_version}, and the file has {policy.version}; plan that first"
         )
+    lister = system.store(policy.connection).lister
+    here = lister.describe(policy.source.bucket).target(policy.source.bucket, policy.source.prefix)
+    if newest.target != here:
+        # A listing of another place would prove nothing, least of all that nothing is overdue.
+        raise LedgerError(
+            f"policies.{policy.name}: the newest released run looked at {newest.target}, this "
+            f"configuration looks at {here}; take the change back, or plan there first"
+        )
     at = system.clock.now()
     with system.scratch() as scratch:
         drawn = verify(
             policy,
             newest.slot,
-            system.store(policy.connection).lister,
+            lister,
             scratch.plans,
             system.clock,
             system.spread,
             on_page,
             stopping,
+            system.held(policy),
         )
         sample = [operation.key for operation in scratch.records.operations(
             OperationFilter(), _SAMPLE)]  # fmt: skip
@@ -58,6 +70,7 @@ def verification(
         "overdue": drawn.planned,
         "oldest_overdue": when(oldest),
         "held": 0,
+        "protected": dict(drawn.protected),
         "sample": sample,
         "at": when(at),
     }
@@ -104,15 +117,47 @@ def _judge(
         f"last modified {instant(found.last_modified)}, before the cutoff "
         f"{instant(cutoff)}, and in scope"
     ]
+    if (hold := system.held(policy).over(found.key)) is not None:
+        return False, [*reasons, f"but it is under hold {hold}"]
+    if policy.source.reads_tags:
+        if (kept := _kept_by_tags(system, policy, found.key)) is not None:
+            return False, [*reasons, f"but {kept}"]
+        reasons.append("its tags select it")
     if policy.source.keeps_some:
         # Only a whole listing tells what is among the newest.
         with system.scratch() as scratch:
             planner = system.planner(policy, on_page, stopping)
             run = planner.preview(policy, now, scratch.plans, Trigger.PLAN)
             if not _selected(policy, found, scratch):
+                pointed = _pointed_at(system, policy, found.key, scratch.work.generations(run.row))
                 kept = ", ".join(f"{n:,} by {name}" for name, n in run.protected.items())
-                return False, [*reasons, f"but it is among the newest, which are kept ({kept})"]
+                newest = f"it is among the newest, which are kept ({kept})"
+                return False, [*reasons, f"but {pointed or newest}"]
     return True, reasons
+
+
+def _kept_by_tags(system: System, policy: Policy, key: str) -> str | None:
+    found = system.store(policy.connection).lister.tags(policy.source.bucket, [key])[key]
+    if found is None:
+        return "it is gone by now"
+    if isinstance(found, Failure):
+        return f"its tags cannot be read, so it is kept: {found.error}"
+    return kept_by_tags(policy.source, found)
+
+
+def _pointed_at(
+    system: System, policy: Policy, key: str, generations: Collection[str]
+) -> str | None:
+    """Why *key* is kept by what the policy's pointer says, if it is."""
+    pointer = ask(system.store(policy.connection).lister, policy.source)
+    if pointer is None:
+        return None
+    if (problem := pointer.why_all(generations)) is not None:
+        return f"current_pointer says nothing, so everything is kept: {problem}"
+    at = system.clock.now()
+    generation = Selector.of(policy.source, at, at).generation(key)
+    named = generation in pointer.names(generations)
+    return f"{pointer.key} names its generation {generation}" if named else None
 
 
 def _why_not(verdict: Verdict, policy: Policy, found: Listed, cutoff: datetime) -> str:
@@ -122,6 +167,9 @@ def _why_not(verdict: Verdict, policy: Policy, found: Listed, cutoff: datetime) 
         Verdict.YOUNG: f"last modified {modified}, not before the cutoff {instant(cutoff)}",
         Verdict.FUTURE_DATE: f"last modified {modified}, which lies in the future",
         Verdict.SIZE: f"its size, {found.size:,} bytes, is outside min_size and max_size",
+        Verdict.STORAGE_CLASS: f"its storage class is {found.storage_class}, which is not one of "
+        f"{', '.join(policy.source.storage_class)}",
+        Verdict.POINTER: "it is the policy's current_pointer, which is never selected",
         Verdict.FOLDER_MARKER: 'it is an empty folder marker, and folder_markers is "keep"',
         Verdict.NO_GENERATION: f"no generation can be read with {policy.source.generation}",
         Verdict.REFUSED: "no command can carry its key",
@@ -143,6 +191,8 @@ def _history(system: System, policy: Policy, key: str) -> list[str]:
         line += operation.outcome or operation.state
         if operation.completed_at:
             line += f" at {instant(operation.completed_at)}"
+        if operation.reason and operation.outcome is Outcome.PROTECTED:
+            line += f" ({operation.reason})"
         if operation.error and operation.outcome is None:
             line += f", {operation.failure_class}: {operation.error}"
         lines.append(line)

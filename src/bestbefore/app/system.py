@@ -15,12 +15,14 @@ from pathlib import Path
 from bestbefore.adapters.schedulers.cron import CronCalendar
 from bestbefore.adapters.state.database import Database
 from bestbefore.adapters.state.dead_letters import SqlDeadLetters
+from bestbefore.adapters.state.holds import SqlHolds
 from bestbefore.adapters.state.plans import SqlPlanLedger
 from bestbefore.adapters.state.queue import StateQueue
 from bestbefore.adapters.state.records import SqlRecords
 from bestbefore.adapters.state.work import SqlWorkLedger
 from bestbefore.app.clock import SystemClock
 from bestbefore.app.settings import Settings, StoreSettings, load
+from bestbefore.domain.hold import Held
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.report import Report
 from bestbefore.domain.run import Run, Trigger
@@ -70,6 +72,7 @@ class System:
         self.queue = StateQueue(self._database)
         self.dead_letters = SqlDeadLetters(self._database)
         self.records = SqlRecords(self._database)
+        self.holds = SqlHolds(self._database)
         self.plans.check_policies(settings.policies.values())
 
     def policy(self, name: str) -> Policy:
@@ -96,7 +99,21 @@ class System:
     ) -> Planner:
         """A planner for *policy*'s store."""
         lister = self.store(policy.connection).lister
-        return Planner(self.plans, lister, self.clock, self.spread, self.person, on_page, stopping)
+        return Planner(
+            self.plans,
+            lister,
+            self.clock,
+            self.spread,
+            self.person,
+            on_page,
+            stopping,
+            self.held,
+        )
+
+    def held(self, policy: Policy) -> Held:
+        """The holds that concern *policy* right now."""
+        place = self.settings.stores[policy.connection].place
+        return Held.among(self.holds.in_force(self.clock.now()), policy, place)
 
     def worker(
         self,
@@ -139,7 +156,9 @@ class System:
             database = Database(f"sqlite:///{Path(folder) / 'scratch.db'}")
             try:
                 database.prepare()
-                yield Scratch(SqlPlanLedger(database), SqlRecords(database))
+                yield Scratch(
+                    SqlPlanLedger(database), SqlRecords(database), SqlWorkLedger(database)
+                )
             finally:
                 database.dispose()
 
@@ -215,6 +234,7 @@ class Scratch:
 
     plans: SqlPlanLedger
     records: SqlRecords
+    work: SqlWorkLedger
 
 
 class _Attempts(Mapping[str, Attempts]):
@@ -227,7 +247,9 @@ class _Attempts(Mapping[str, Attempts]):
     def __getitem__(self, name: str) -> Attempts:
         if name not in self._made:
             store, system = self._system.store(name), self._system
-            self._made[name] = Attempts(store.lister, store.deleter, system.work, system.clock)
+            self._made[name] = Attempts(
+                store.lister, store.deleter, system.work, system.clock, system.held
+            )
         return self._made[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -81,6 +81,14 @@ keep_generations = 1
 #keep_last = 1
 #keep_last_group = 'exports/[^/]+/([^/]+)\.json'
 #keep_last_min_size = "1KB"
+# What this object says is in use is kept too: every generation whose name its text holds. If it
+# is missing or says nothing, everything is kept.
+#current_pointer = "exports/current.json"
+# Only these storage classes, as listings spell them: one or a list.
+#storage_class = "STANDARD_IA"
+# Only objects with all of these tags, and with none of those: one request per object.
+#tags = { team = "growth" }
+#lacks_tags = ["legal-hold"]
 """
 
 

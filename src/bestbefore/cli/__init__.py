@@ -8,6 +8,7 @@ from bestbefore.cli.control import pause, resume
 from bestbefore.cli.demo import demo
 from bestbefore.cli.dlq import dlq
 from bestbefore.cli.evidence import explain, export, verify
+from bestbefore.cli.hold import hold
 from bestbefore.cli.plan import plan, run
 from bestbefore.cli.runs import runs
 from bestbefore.cli.status import status
@@ -36,6 +37,6 @@ def main() -> None:
     collect_rarely()
 
 
-for verb in (init, check, plan, work, run, status, runs, dlq, verify, explain, pause, resume,
-             export, demo):  # fmt: skip
+for verb in (init, check, plan, work, run, status, runs, dlq, verify, explain, hold, pause,
+             resume, export, demo):  # fmt: skip
     main.add_command(verb)

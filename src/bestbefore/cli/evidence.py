@@ -8,7 +8,7 @@ import click
 from bestbefore.app.questions import explanation, verification
 from bestbefore.cli.context import FAILING, Stop, emit, opened, verb
 from bestbefore.cli.progress import watched
-from bestbefore.cli.text import printable
+from bestbefore.cli.text import counts, printable
 from bestbefore.ports.records import OperationFilter
 from bestbefore.read.documents import Document, evidence_document
 
@@ -55,7 +55,8 @@ def export(config: Path, as_json: bool, policy: str | None, run_id: str | None) 
 def _verify_text(document: Document) -> str:
     where = f"{document['policy']}, cutoff {document['cutoff']}"
     if not document["overdue"]:
-        return f"verified {where}: nothing overdue among {document['scanned']:,} objects"
+        kept = f"; protected: {counts(document['protected'])}" if document["protected"] else ""
+        return f"verified {where}: nothing overdue among {document['scanned']:,} objects{kept}"
     lines = [
         f"{document['overdue']:,} overdue ({where}), the oldest last modified "
         f"{document['oldest_overdue']}; for example:"

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from bestbefore.cli.context import emit, opened, verb
+from bestbefore.cli.hold import hold_text
 from bestbefore.cli.text import printable, table
 from bestbefore.read.documents import Document
 from bestbefore.read.status import status_document
@@ -20,6 +21,7 @@ def status(config: Path, as_json: bool) -> None:
             system.records,
             system.work,
             system.calendar,
+            system.holds,
             system.clock.now(),
         )
     emit(as_json, document, lambda: _text(document))
@@ -47,6 +49,7 @@ def _text(document: Document) -> str:
         for row in document["policies"]
         if not row["in_file"]
     ]
+    lines += [f"held: {hold_text(hold)}" for hold in document["holds"]]
     lines += [
         f"breaker open for {b['connection']} since {b['opened_at']}: {printable(b['reason'])}"
         for b in document["breakers"]

@@ -55,6 +55,8 @@ def backlog(system: System) -> int:
 def work_text(document: Document) -> str:
     """What a worker did, for a person."""
     lines = [f"worked on {document['received']:,} commands: {counts(document['outcomes'])}"]
+    if document["protected"]:
+        lines.append(f"  kept after all: {counts(document['protected'])}")
     if document["retried"]:
         lines.append(f"  retried after failures: {counts(document['retried'])}")
     if document["dead"]:

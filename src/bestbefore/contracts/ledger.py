@@ -20,11 +20,12 @@ from bestbefore.domain.failure import Attempts, Budget, Failure, FailureClass, G
 from bestbefore.domain.failure import decide as decide_failure
 from bestbefore.domain.identity import ObjectIds
 from bestbefore.domain.known import MOST_REAPPEARANCES, SETTLING, disposition
-from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.outcome import Outcome, Spared
+from bestbefore.domain.pointer import Pointer
 from bestbefore.domain.policy import ObjectSource, Policy, Reach
 from bestbefore.domain.retention import Age
 from bestbefore.domain.run import Run, Trigger, park_reason, too_many_reappeared
-from bestbefore.domain.selection import GENERATION, KEEP_LAST, Listed
+from bestbefore.domain.selection import GENERATION, KEEP_LAST, Listed, Verdict
 from bestbefore.domain.states import RunState, State
 from bestbefore.ports.ledger import (
     Answer,
@@ -601,6 +602,49 @@ class LedgerContract:
         assert run.protected == {GENERATION: 1}
         assert ledger.again(run).planned == 1
         assert ledger.work.kept_generations(run.row) == {"2": "x/2"}
+
+    @pytest.mark.parametrize(
+        ("said", "kept"), [(b"1", {"1"}), (b"1 or 2", {"1", "2"}), (b"3", set()), (None, set())]
+    )
+    def test_what_the_pointer_names_is_kept_and_all_where_it_names_nothing(
+        self, ledger: Ledger, said: bytes | None, kept: set[str]
+    ) -> None:
+        """What this scan writes and what it would plan again alike."""
+        of = replace(POLICY, source=replace(POLICY.source, generation="x", current_pointer="p"))
+        ledger.plan("old", of=of)
+        ledger.end(Outcome.PROTECTED)
+        later = SLOT + 2 * SETTLING
+        answer = ledger.answer(of, later)
+        page = ledger.page(of, ["old", "new"], later)
+        page.entries = [
+            entry._replace(generation=name)
+            for entry, name in zip(page.entries, ("1", "2"), strict=True)
+        ]
+        page.generations = {"1": GenerationSeen(OLD, "exports/1"), "2": GenerationSeen(OLD, "x/2")}
+        ledger.write(answer, page, later)
+
+        assert answer.claim is not None
+        run = ledger.plans.conclude(answer.claim, 0, lambda _: None, later, Pointer.of("p", said))
+
+        spared = len(kept) or 2
+        assert run.protected == {Verdict.POINTER: spared}
+        assert ledger.again(run).planned == 2 - spared
+        assert ledger.work.kept_generations(run.row).keys() == kept
+        assert ledger.work.generations(run.row) == {"1", "2"}
+
+    def test_what_kept_an_operation_is_written_down_until_it_is_planned_again(
+        self, ledger: Ledger
+    ) -> None:
+        ledger.plan("a")
+        ledger.publish()
+        (claimed,) = ledger.claim()
+        ledger.record(Completed(claimed, Outcome.PROTECTED, Spared("hold", "court case 7")))
+
+        (ended,) = ledger.records.operations(OperationFilter())
+        assert (ended.outcome, ended.reason) == (Outcome.PROTECTED, "hold: court case 7")
+        ledger.plan("a", slot=SLOT + 2 * SETTLING)
+        (again,) = ledger.records.operations(OperationFilter())
+        assert (again.outcome, again.reason) == (None, None)
 
     def test_the_last_n_are_kept_over_all_pages(self, ledger: Ledger) -> None:
         of = replace(POLICY, source=replace(POLICY.source, keep_last=1))

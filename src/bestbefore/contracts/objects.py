@@ -119,6 +119,25 @@ class ObjectStoreContract:
             assert isinstance(look, Listed)
             assert (look.key, look.size) == (key, 1)
 
+    def test_tags_are_told_or_refused_but_never_made_up(self, store: ObjectWorld) -> None:
+        """A store without tags must not say "none": that would select what lacks them."""
+        keys = [f"k/{n:02d}" for n in range(40)]
+        for key in keys[::2]:
+            store.put(key, b"x")
+        tags = store.lister.tags(store.bucket, keys)
+        assert set(tags) == set(keys)
+        assert all(tags[key] == {} or isinstance(tags[key], Failure) for key in keys[::2])
+        assert all(tags[key] is None or isinstance(tags[key], Failure) for key in keys[1::2])
+
+    def test_the_content_of_an_object_is_read_up_to_a_bound(self, store: ObjectWorld) -> None:
+        store.put("a/pointer", b"exports/2026-05/")
+        store.put("a/empty", b"")
+        read = store.lister.content
+        assert read(store.bucket, "a/pointer", 1_000) == b"exports/2026-05/"
+        assert read(store.bucket, "a/pointer", 7) == b"exports"
+        assert read(store.bucket, "a/empty", 10) == b""
+        assert read(store.bucket, "a/missing", 10) is None
+
     def test_what_was_seen_is_deleted(self, store: ObjectWorld) -> None:
         for key in ("a", "b", "c"):
             store.put(key, b"x")

@@ -1,6 +1,7 @@
 """How an operation can end."""
 
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Outcome(StrEnum):
@@ -16,6 +17,16 @@ class Outcome(StrEnum):
     DISCARDED = "discarded"  # a person closed the dead letter: kept
     CORRECTED = "corrected"  # a person replaced it by a corrected operation
     SPLIT = "split"  # a row batch continued as smaller ones
+
+
+class Spared(NamedTuple):
+    """Why one operation ends as ``protected``: the name of what kept it, and more about it."""
+
+    reason: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.detail}"
 
 
 REPLANNED = frozenset({Outcome.PROTECTED, Outcome.SUPERSEDED, Outcome.CANCELLED})

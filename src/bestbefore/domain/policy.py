@@ -17,6 +17,10 @@ class ObjectSource:
     over the whole key with a group of that name; the newest ``keep_generations`` are never
     touched. The newest ``keep_last`` objects are kept per group of ``keep_last_group`` (the whole
     source without one), counting only those of at least ``keep_last_min_size``.
+
+    ``storage_class``, ``tags`` (name and value, all of which an object must have) and
+    ``lacks_tags`` (none of which it may have) narrow what goes where they are not empty.
+    ``current_pointer`` is the key of an object whose text names generations in use.
     """
 
     store: str
@@ -32,11 +36,20 @@ class ObjectSource:
     keep_last: int = 0
     keep_last_group: str | None = None
     keep_last_min_size: int = 0
+    storage_class: tuple[str, ...] = ()
+    tags: tuple[tuple[str, str], ...] = ()
+    lacks_tags: tuple[str, ...] = ()
+    current_pointer: str | None = None
 
     @property
     def keeps_some(self) -> bool:
         """Whether only the end of a scan can tell what is protected."""
-        return bool(self.keep_generations or self.keep_last)
+        return bool(self.keep_generations or self.keep_last or self.current_pointer)
+
+    @property
+    def reads_tags(self) -> bool:
+        """Whether what goes depends on tags, which no listing shows."""
+        return bool(self.tags or self.lacks_tags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +105,10 @@ class Policy:
             "objects.keep_last": source.keep_last,
             "objects.keep_last_group": source.keep_last_group,
             "objects.keep_last_min_size": source.keep_last_min_size,
+            "objects.storage_class": sorted(source.storage_class) or None,
+            "objects.tags": dict(source.tags) or None,
+            "objects.lacks_tags": sorted(source.lacks_tags) or None,
+            "objects.current_pointer": source.current_pointer,
         }
 
     def fingerprint(self) -> str:

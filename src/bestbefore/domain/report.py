@@ -10,7 +10,8 @@ class Report:
 
     ``late`` results belonged to a later delivery and were refused; ``abandoned`` operations were
     given back with a thread still at them. ``stopped`` says that it was told to end, ``left`` what
-    a drain that ended by itself could not do, by reason.
+    a drain that ended by itself could not do, by reason. ``protected`` says what kept those that
+    ended so.
     """
 
     received: int = 0
@@ -20,5 +21,6 @@ class Report:
     abandoned: int = 0
     stopped: bool = False
     outcomes: Counter[str] = field(default_factory=Counter)
+    protected: Counter[str] = field(default_factory=Counter)
     retried: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)

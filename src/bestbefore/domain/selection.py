@@ -12,6 +12,9 @@ from bestbefore.domain.policy import ObjectSource
 
 MAX_KEY_BYTES = 1024
 
+STANDARD = "STANDARD"
+"""The storage class of what a store says nothing about."""
+
 
 class Listed(NamedTuple):
     """An object as a store lists it. ``etag`` without quotes, ``last_modified`` aware, in UTC."""
@@ -20,6 +23,7 @@ class Listed(NamedTuple):
     size: int
     etag: str
     last_modified: datetime
+    storage_class: str = STANDARD
 
 
 class Verdict(StrEnum):
@@ -31,18 +35,32 @@ class Verdict(StrEnum):
     REFUSED = "refused"  # selected, but no command can carry its key
     SIZE = "size"
     FOLDER_MARKER = "folder_marker"
+    STORAGE_CLASS = "storage_class"
     NO_GENERATION = "no_generation"
+    POINTER = "pointer"  # the object that names the generation in use
     FUTURE_DATE = "future_date"
 
 
 PROTECTIVE = frozenset(
-    {Verdict.SIZE, Verdict.FOLDER_MARKER, Verdict.NO_GENERATION, Verdict.FUTURE_DATE}
+    {
+        Verdict.SIZE,
+        Verdict.FOLDER_MARKER,
+        Verdict.STORAGE_CLASS,
+        Verdict.NO_GENERATION,
+        Verdict.POINTER,
+        Verdict.FUTURE_DATE,
+    }
 )
 """Verdicts that are counted as protected, under their own name."""
 
 GENERATION = "generation"
 KEEP_LAST = "keep_last"
-"""Protection reasons that only the whole listing can establish."""
+"""Protection reasons that only the whole listing can establish; so can `Verdict.POINTER`."""
+
+HOLD = "hold"
+TAGS = "tags"
+TAGS_UNREADABLE = "tags_unreadable"
+"""Protection reasons that no listing shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +99,13 @@ class Selector:
             source.max_size is not None and item.size > source.max_size
         ):
             return Verdict.SIZE
-        if self._generation is not None and self.generation(key) is None:
-            return Verdict.NO_GENERATION
+        if source.storage_class and item.storage_class not in source.storage_class:
+            return Verdict.STORAGE_CLASS
+        if self._generation is not None:
+            if key == source.current_pointer:
+                return Verdict.POINTER
+            if self.generation(key) is None:
+                return Verdict.NO_GENERATION
         if impossible(key) is not None:
             return Verdict.REFUSED
         return Verdict.ELIGIBLE

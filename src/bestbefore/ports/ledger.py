@@ -11,7 +11,8 @@ from typing import NamedTuple, Protocol
 
 from bestbefore.domain.failure import Budget, FailureClass, GiveUp, TryAgain
 from bestbefore.domain.known import Disposition, Known
-from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.outcome import Outcome, Spared
+from bestbefore.domain.pointer import Pointer
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.run import Circumstances, Run, Trigger
 from bestbefore.domain.selection import Listed
@@ -183,11 +184,13 @@ class PlanLedger(Protocol):
         keep_generations: int,
         decide: Callable[[Run], str | None],
         now: datetime,
+        pointer: Pointer | None = None,
     ) -> Run:
         """End the scan: open the run, or park it for the reason *decide* gives.
 
-        First decides what only the whole listing could: kept generations, the last N and what
-        reappeared. What turns out protected leaves the waiting operations and is counted so.
+        First decides what only the whole listing could: kept generations, those that *pointer*
+        names (every operation where it names none that was seen), the last N and what reappeared.
+        What turns out protected leaves the waiting operations and is counted so.
         *decide* sees the run with all it selects, and has to be quick: the ledger is locked.
         """
         ...
@@ -230,10 +233,11 @@ class Operation(NamedTuple):
 
 
 class Completed(NamedTuple):
-    """The operation has ended."""
+    """The operation has ended. ``why`` says what kept it, if something did."""
 
     operation: Operation
     outcome: Outcome
+    why: Spared | None = None
 
 
 class Retried(NamedTuple):
@@ -341,6 +345,10 @@ class WorkLedger(Protocol):
 
     def kept_generations(self, run: int) -> Mapping[str, str]:
         """The generations the run's plan kept, each with the prefix that leads to its objects."""
+        ...
+
+    def generations(self, run: int) -> frozenset[str]:
+        """Every generation the run's plan saw, kept or not."""
         ...
 
     def kept_last(self, run: int, groups: Collection[str]) -> Mapping[str, Sequence[Kept]]:

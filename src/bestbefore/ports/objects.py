@@ -93,6 +93,20 @@ class ObjectLister(Protocol):
         """
         ...
 
+    def tags(
+        self, bucket: str, keys: Sequence[str]
+    ) -> Mapping[str, Mapping[str, str] | Failure | None]:
+        """The tags of each of *keys* as they are now, None where there is nothing under it.
+
+        One request per key, some of them at a time. A key whose tags cannot be read has its
+        Failure, never an empty mapping.
+        """
+        ...
+
+    def content(self, bucket: str, key: str, most: int) -> bytes | None:
+        """The first *most* bytes of the object *key*, None where there is nothing under it."""
+        ...
+
 
 class ObjectDeleter(Protocol):
     """The deleting side."""

@@ -28,7 +28,10 @@ class Attempt(NamedTuple):
 
 
 class OperationRecord(NamedTuple):
-    """An operation with everything the ledger knows: what, why, when, who, and how it ended."""
+    """An operation with everything the ledger knows: what, why, when, who, and how it ended.
+
+    ``reason`` is what kept one that ended as protected.
+    """
 
     row: int
     operation_id: bytes
@@ -55,6 +58,7 @@ class OperationRecord(NamedTuple):
     redriven: int
     reappearances: int
     corrects: bytes | None
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from bestbefore.domain.command import ObjectCommand
+from bestbefore.domain.hold import Hold
 from bestbefore.domain.identity import instant
 from bestbefore.domain.report import Report
 from bestbefore.domain.run import Run
@@ -84,6 +85,7 @@ def work_document(report: Report) -> Document:
         "received": report.received,
         "completed": report.completed,
         "outcomes": dict(report.outcomes),
+        "protected": dict(report.protected),
         "already_completed": report.late,
         "retried": dict(report.retried),
         "dead": report.dead,
@@ -191,7 +193,23 @@ def evidence_document(operation: OperationRecord, attempts: Sequence[Attempt]) -
         "redriven": operation.redriven,
         "reappearances": operation.reappearances,
         "corrects": operation.corrects.hex() if operation.corrects else None,
+        "reason": operation.reason,
         "attempts": [_attempt(attempt) for attempt in attempts],
+    }
+
+
+def hold_document(hold: Hold) -> Document:
+    """One hold; its ``scope`` is a policy, or a store, a bucket and a prefix."""
+    scope = hold.scope
+    return {
+        "hold_id": hold.hold_id,
+        "scope": {"policy": scope.policy}
+        if scope.policy is not None
+        else {"store": scope.store, "bucket": scope.bucket, "prefix": scope.prefix},
+        "reason": hold.reason,
+        "until": when(hold.until),
+        "by": hold.by,
+        "at": when(hold.at),
     }
 
 

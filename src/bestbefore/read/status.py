@@ -5,9 +5,10 @@ from datetime import datetime, timedelta
 
 from bestbefore.domain.policy import Policy
 from bestbefore.ports.calendar import Calendar
+from bestbefore.ports.holds import Holds
 from bestbefore.ports.ledger import WorkLedger
 from bestbefore.ports.records import Records
-from bestbefore.read.documents import Document, when
+from bestbefore.read.documents import Document, hold_document, when
 
 OVERDUE_AFTER = timedelta(hours=1)
 """How long after its slot something that should be gone counts as overdue."""
@@ -18,6 +19,7 @@ def status_document(
     records: Records,
     work: WorkLedger,
     calendar: Calendar,
+    holds: Holds,
     now: datetime,
 ) -> Document:
     """Every policy of the file, and every one only the ledger still knows.
@@ -61,6 +63,7 @@ def status_document(
     return {
         "policies": rows,
         "missed": [],
+        "holds": [hold_document(hold) for hold in holds.in_force(now)],
         "breakers": [
             {
                 "connection": breaker.connection,

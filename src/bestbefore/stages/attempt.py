@@ -1,14 +1,17 @@
 """What one worker thread does with one batch: confirm, look again, delete. It never raises."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from bestbefore.domain.failure import Failure, FailureClass
+from bestbefore.domain.hold import Held
 from bestbefore.domain.identity import instant
-from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.outcome import Outcome, Spared
 from bestbefore.domain.policy import Policy
+from bestbefore.domain.selection import HOLD, TAGS
+from bestbefore.domain.tags import kept_by_tags
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import Operation, WorkLedger
 from bestbefore.ports.objects import ObjectDeleter, ObjectLister, StoreError, Target
@@ -20,7 +23,7 @@ TRUSTED_FOR = timedelta(minutes=5)
 """How old a listing may be before an object is looked at again: an identical re-upload keeps its
 ETag, so only its LastModified tells that it is not what was seen."""
 
-Result = Outcome | Failure
+Result = Outcome | Failure | Spared
 
 
 @dataclass(slots=True)
@@ -31,6 +34,7 @@ class Attempts:
     deleter: ObjectDeleter
     ledger: WorkLedger
     clock: Clock
+    holds: Callable[[Policy], Held] = lambda _: Held()
     _confirmed: Confirmed = field(init=False)
 
     def __post_init__(self) -> None:
@@ -56,11 +60,17 @@ class Attempts:
         run = operations[0].run
         if (failure := self._confirmed.place(policy, run)) is not None:
             return [failure] * len(operations)
+        held = self.holds(policy)
         results: dict[int, Result] = {
-            o.row: Outcome.PROTECTED for o in self._confirmed.protected(policy, run, operations)
+            o.row: Spared(HOLD, str(hold))
+            for o in operations
+            if (hold := held.over(o.key)) is not None
         }
-        results |= self._look_again(policy, [o for o in operations if o.row not in results])
-        remaining = [o for o in operations if o.row not in results]
+        results |= self._confirmed.protected(policy, run, _without(operations, results))
+        results |= self._look_again(policy, _without(operations, results))
+        if policy.source.reads_tags:
+            results |= self._kept_by_tags(policy, _without(operations, results))
+        remaining = _without(operations, results)
         if remaining:
             targets = [Target(o.key, o.etag, o.last_modified) for o in remaining]
             deleted = self.deleter.delete(policy.source.bucket, targets)
@@ -88,3 +98,22 @@ class Attempts:
                 ) != instant(operation.last_modified):
                     results[operation.row] = Outcome.CHANGED
         return results
+
+    def _kept_by_tags(self, policy: Policy, operations: Sequence[Operation]) -> dict[int, Result]:
+        """Results of those that their tags settle: a tag is how people protect an object that a
+        plan has selected already."""
+        found = self.lister.tags(policy.source.bucket, [o.key for o in operations])
+        results: dict[int, Result] = {}
+        for operation in operations:
+            match found[operation.key]:
+                case None:
+                    results[operation.row] = Outcome.ABSENT
+                case Failure() as failure:
+                    results[operation.row] = failure
+                case tags if (why := kept_by_tags(policy.source, tags)) is not None:
+                    results[operation.row] = Spared(TAGS, why)
+        return results
+
+
+def _without(operations: Sequence[Operation], settled: Mapping[int, Result]) -> list[Operation]:
+    return [operation for operation in operations if operation.row not in settled]

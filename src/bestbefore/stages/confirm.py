@@ -8,17 +8,32 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.identity import instant
+from bestbefore.domain.outcome import Spared
+from bestbefore.domain.pointer import Pointer
 from bestbefore.domain.policy import Policy
-from bestbefore.domain.selection import Listed, Selector
+from bestbefore.domain.selection import GENERATION, KEEP_LAST, Listed, Selector, Verdict
+from bestbefore.domain.skew import clock_problem
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import Kept, Operation, WorkLedger
 from bestbefore.ports.objects import KeyRange, ObjectLister
+from bestbefore.stages import pointer
 
 _GOOD_FOR = timedelta(seconds=60)
 _MOST_REMEMBERED = 100_000
+
+
+class Pointed(NamedTuple):
+    """What a pointer says: the generations it names, or why everything has to be kept."""
+
+    named: frozenset[str]
+    why_all: str | None
+
+
+_NOTHING = Pointed(frozenset(), "it was not asked yet")
 
 
 @dataclass(slots=True)
@@ -34,6 +49,7 @@ class Confirmed:
     _places: dict[int, tuple[datetime, Failure | None]] = field(default_factory=dict)
     _generations: dict[int, tuple[datetime, frozenset[str]]] = field(default_factory=dict)
     _groups: dict[tuple[int, str], tuple[datetime, frozenset[str]]] = field(default_factory=dict)
+    _pointers: dict[int, tuple[datetime, Pointed]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def place(self, policy: Policy, run: int) -> Failure | None:
@@ -52,20 +68,35 @@ class Confirmed:
 
     def protected(
         self, policy: Policy, run: int, operations: Sequence[Operation]
-    ) -> list[Operation]:
-        """Those of *operations* that are, or may by now be, among the newest.
+    ) -> dict[int, Spared]:
+        """By row, why those of *operations* stay that are, or may by now be, among the newest.
 
         An operation of a kept generation is protected, and so is every one once a kept generation
-        holds no object any more; likewise for the last N of its group.
+        holds no object any more; likewise for the last N of its group. So is what the pointer
+        names by now, and everything where it names nothing that the plan saw.
         """
         source = policy.source
         if not source.keeps_some:
-            return []
+            return {}
         selector = Selector.of(source, self.clock.now(), self.clock.now())
-        protected: list[Operation] = []
-        if source.keep_generations:
+        protected: dict[int, Spared] = {}
+        if source.current_pointer is not None:
+            pointed = self._pointed(policy, run)
+            for operation in operations:
+                generation = selector.generation(operation.key)
+                if pointed.why_all is not None:
+                    protected[operation.row] = Spared(Verdict.POINTER, pointed.why_all)
+                elif generation in pointed.named:
+                    protected[operation.row] = Spared(
+                        Verdict.POINTER, f"{source.current_pointer} names {generation}"
+                    )
+        if source.keep_generations or source.current_pointer is not None:
             kept = self._kept_generations(policy, selector, run)
-            protected += [o for o in operations if not kept or selector.generation(o.key) in kept]
+            for operation in operations:
+                generation = selector.generation(operation.key)
+                if not kept or generation in kept:
+                    why = f"{generation} is kept" if kept else "a kept one holds no object any more"
+                    protected.setdefault(operation.row, Spared(GENERATION, why))
         if source.keep_last:
             groups = {o.row: selector.keep_last_group(o.key) for o in operations}
             last = self._kept_last(
@@ -74,12 +105,28 @@ class Confirmed:
             for operation in operations:
                 group = groups[operation.row]
                 if group is not None and (not last[group] or operation.key in last[group]):
-                    protected.append(operation)
+                    why = "it is kept" if last[group] else "a kept one is not there any more"
+                    protected.setdefault(operation.row, Spared(KEEP_LAST, why))
         return protected
+
+    def _pointed(self, policy: Policy, run: int) -> Pointed:
+        """What the policy's pointer says about the generations that the run's plan saw."""
+        with self._lock:
+            now = self.clock.now()
+            asked_at, pointed = self._pointers.get(run, (now - 2 * _GOOD_FOR, _NOTHING))
+            if now - asked_at > _GOOD_FOR:
+                said = pointer.ask(self.lister, policy.source) or Pointer("")
+                seen = self.ledger.generations(run)
+                pointed = Pointed(said.names(seen), said.why_all(seen))
+                self._pointers[run] = (now, pointed)
+            return pointed
 
     def _look_around(self, policy: Policy, run: int) -> Failure | None:
         source = policy.source
         facts = self.lister.describe(source.bucket)
+        if problem := clock_problem(self.clock.now(), facts.server_time, facts.endpoint):
+            # As a store would say it of a request that is signed by this clock.
+            return Failure(FailureClass.CREDENTIALS, problem)
         planned, here = self.ledger.target(run), facts.target(source.bucket, source.prefix)
         if planned != here:
             problem = f"planned at {planned}, but this worker would delete at {here}"

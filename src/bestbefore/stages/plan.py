@@ -6,9 +6,9 @@ delete anything.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from bestbefore.domain.identity import instant
+from bestbefore.domain.hold import Held
 from bestbefore.domain.known import Known
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.run import (
@@ -18,12 +18,11 @@ from bestbefore.domain.run import (
     park_reason,
     too_many_reappeared,
 )
+from bestbefore.domain.skew import clock_problem
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import Answer, PlanLedger, PlanTakenOver
 from bestbefore.ports.objects import ObjectLister
 from bestbefore.stages.scan import LEASE, Scan, Stopped
-
-MOST_CLOCK_SKEW = timedelta(minutes=5)
 
 
 class PlanRefused(Exception):
@@ -53,6 +52,7 @@ class Planner:
     by: str
     on_page: Callable[[Run], None] = lambda _: None
     stopping: Callable[[], bool] = lambda: False
+    holds: Callable[[Policy], Held] = lambda _: Held()
 
     def plan(
         self, policy: Policy, slot: datetime, trigger: Trigger, *, approved: bool = False
@@ -98,14 +98,8 @@ class Planner:
                 f"{facts.versioning}, where a plain delete only hides objects and frees nothing; "
                 "versioned buckets are not available yet"
             )
-        if facts.server_time is not None:
-            skew = self.clock.now() - facts.server_time
-            if abs(skew) > MOST_CLOCK_SKEW:
-                raise PlanRefused(
-                    f"policies.{policy.name}: this clock says {instant(self.clock.now())}, "
-                    f"{facts.endpoint} says {instant(facts.server_time)}; they may differ by "
-                    f"{MOST_CLOCK_SKEW.seconds // 60} minutes; set the clock right"
-                )
+        if problem := clock_problem(self.clock.now(), facts.server_time, facts.endpoint):
+            raise PlanRefused(f"policies.{policy.name}: {problem}")
         return facts.target(source.bucket, source.prefix)
 
     def _answer(
@@ -157,14 +151,17 @@ class Planner:
             self.spread,
             self.on_page,
             self.stopping,
+            self.holds(policy),
         )
         try:
             scan.run(claim, before.run, before.cursors)
+            pointer = scan.pointer()
             return self.ledger.conclude(
                 claim,
                 policy.source.keep_generations,
                 lambda run: _verdict(run, policy, before.seen),
                 self.clock.now(),
+                pointer,
             )
         except BaseException as error:
             # Also on Ctrl-C: without it the next planner would wait for the lease to run out.

@@ -12,12 +12,24 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
-from bestbefore.domain.failure import FailureClass, backoff
+from bestbefore.domain.failure import Failure, FailureClass, backoff
+from bestbefore.domain.hold import Held
 from bestbefore.domain.identity import ObjectIds
-from bestbefore.domain.known import Known, disposition
+from bestbefore.domain.known import Disposition, Known, disposition
+from bestbefore.domain.pointer import Pointer
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.run import Run
-from bestbefore.domain.selection import PROTECTIVE, Listed, Selector, Verdict, impossible
+from bestbefore.domain.selection import (
+    HOLD,
+    PROTECTIVE,
+    TAGS,
+    TAGS_UNREADABLE,
+    Listed,
+    Selector,
+    Verdict,
+    impossible,
+)
+from bestbefore.domain.tags import kept_by_tags
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import (
     Claim,
@@ -28,6 +40,7 @@ from bestbefore.ports.ledger import (
     PlannedPage,
 )
 from bestbefore.ports.objects import KeyRange, ObjectLister, Page, StoreError
+from bestbefore.stages import pointer
 
 T = TypeVar("T")
 
@@ -35,6 +48,9 @@ PARTS = 8
 LEASE = timedelta(seconds=60)
 _TRIES = 5
 _WORTH_ANOTHER_TRY = (FailureClass.THROTTLED, FailureClass.TRANSIENT)
+_TO_BE_PLANNED = (Disposition.NEW, Disposition.AGAIN, Disposition.REAPPEARED)
+
+Tags = Mapping[str, str] | Failure | None
 
 
 class Stopped(Exception):
@@ -60,6 +76,7 @@ class Scan:
     spread: Callable[[], float]
     on_page: Callable[[Run], None]
     stopping: Callable[[], bool]
+    held: Held
 
     def run(self, claim: Claim, run: Run, cursors: Sequence[KeyRange] | None) -> None:
         """Scan what is left of *run*'s ranges. Raises StoreError, PlanTakenOver and Stopped."""
@@ -68,13 +85,59 @@ class Scan:
             cursors = self._patiently(
                 lambda: self.lister.ranges(source.bucket, source.prefix, PARTS)
             )
-        drawing = _Drawing(self.policy, run.cutoff, self.clock.now())
+        drawing = _Drawing(self.policy, run.cutoff, self.clock.now(), self.held)
         for pages, left in self._pages(cursors):
             drawn = drawing.draw(pages, left, self.known)
+            if source.reads_tags:
+                self._keep_by_tags(drawn)
             now = self.clock.now()
             self.on_page(self.ledger.write_page(claim, drawn, source.keep_last, now, LEASE))
             if self.stopping():
                 raise Stopped
+
+    def pointer(self) -> Pointer | None:
+        """What ``current_pointer`` says now, if the policy has one. Raises StoreError."""
+        return self._patiently(lambda: pointer.ask(self.lister, self.policy.source))
+
+    def _keep_by_tags(self, drawn: PlannedPage) -> None:
+        """Take out of *drawn* what its tags protect: read last, of what would be planned."""
+        wanted = [entry for entry in drawn.entries if entry.disposition in _TO_BE_PLANNED]
+        tags = self._tags([entry.item.key for entry in wanted])
+        kept = set()
+        for entry in wanted:
+            found = tags[entry.item.key]
+            if found is None or isinstance(found, Failure):
+                reason = TAGS_UNREADABLE
+            elif kept_by_tags(self.policy.source, found) is not None:
+                reason = TAGS
+            else:
+                continue
+            kept.add(entry.operation_id)
+            drawn.protected[reason] = drawn.protected.get(reason, 0) + 1
+        drawn.entries = [entry for entry in drawn.entries if entry.operation_id not in kept]
+
+    def _tags(self, keys: Sequence[str]) -> Mapping[str, Tags]:
+        """The tags of each of *keys*; raises StoreError where it is not about single keys."""
+        read: dict[str, Tags] = {}
+
+        def ask() -> None:
+            left = [key for key in keys if not _is_settled(read.get(key, _UNASKED))]
+            read.update(self.lister.tags(self.policy.source.bucket, left) if left else {})
+            failures = [found for found in read.values() if isinstance(found, Failure)]
+            for failure in failures:
+                if failure.whole_source or failure.failure_class is FailureClass.CREDENTIALS:
+                    raise StoreError(failure)
+            for failure in failures:
+                if failure.failure_class in _WORTH_ANOTHER_TRY:
+                    raise StoreError(failure)
+
+        try:
+            self._patiently(ask)
+        except StoreError as error:
+            alone = error.failure.failure_class is FailureClass.TRANSIENT
+            if not alone or all(isinstance(found, Failure) for found in read.values()):
+                raise
+        return read
 
     def _pages(self, ranges: Sequence[KeyRange]) -> Iterator[tuple[list[_Asked], list[KeyRange]]]:
         """Pages of all *ranges*, several in flight, with what is left once they are written.
@@ -90,6 +153,9 @@ class Scan:
             try:
                 while asked:
                     done, _ = wait(asked, return_when=FIRST_COMPLETED)
+                    if self.policy.source.reads_tags:
+                        # A thousand more requests a page: the lease is renewed after each.
+                        done = {next(iter(done))}
                     pages = []
                     for future in done:
                         part = asked.pop(future)
@@ -130,11 +196,20 @@ class Scan:
             self.clock.sleep(min(seconds, 0.5))
 
 
+_UNASKED = Failure(FailureClass.TRANSIENT, "not asked yet")
+
+
+def _is_settled(found: Tags) -> bool:
+    """Whether asking again would not tell more."""
+    return not isinstance(found, Failure) or found.failure_class not in _WORTH_ANOTHER_TRY
+
+
 class _Drawing:
     """Turns listing pages into pages of a plan."""
 
-    def __init__(self, policy: Policy, cutoff: datetime, now: datetime) -> None:
+    def __init__(self, policy: Policy, cutoff: datetime, now: datetime, held: Held) -> None:
         self._source = policy.source
+        self._held = held
         self._selector = Selector.of(policy.source, cutoff, now)
         self._ids = ObjectIds(policy.name, policy.version, policy.source.bucket)
 
@@ -146,6 +221,7 @@ class _Drawing:
     ) -> PlannedPage:
         """One page of the plan from *pages*, all as old as the oldest of them."""
         judge, ids = self._selector.judge, self._ids
+        held = self._held.over if self._held.holds else None
         asked_at = min(asked.asked_at for asked in pages)
         drawn = PlannedPage(asked_at, left)
         eligible: dict[bytes, Listed] = {}
@@ -157,8 +233,11 @@ class _Drawing:
             drawn.in_scope += 1
             operation_id = None
             if verdict is Verdict.ELIGIBLE:
-                operation_id = ids.of(item.key, item.etag, item.last_modified)
-                eligible[operation_id] = item
+                if held is None or held(item.key) is None:
+                    operation_id = ids.of(item.key, item.etag, item.last_modified)
+                    eligible[operation_id] = item
+                else:
+                    drawn.protected[HOLD] = drawn.protected.get(HOLD, 0) + 1
             elif verdict is Verdict.REFUSED:
                 drawn.refused += 1
             elif verdict in PROTECTIVE:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime
 
+from bestbefore.domain.hold import Held
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.run import Run, Trigger
 from bestbefore.ports.clock import Clock
@@ -20,6 +21,7 @@ def verify(
     spread: Callable[[], float],
     on_page: Callable[[Run], None],
     stopping: Callable[[], bool],
+    held: Held,
 ) -> Run:
     """Draw the plan of *slot* into *scratch* as if nothing had ever been done about it.
 
@@ -38,8 +40,9 @@ def verify(
     )
     if answer.claim is None:
         raise ValueError("a verification needs an empty scratch ledger")
-    scan = Scan(policy, lister, scratch, lambda _: {}, clock, spread, on_page, stopping)
+    scan = Scan(policy, lister, scratch, lambda _: {}, clock, spread, on_page, stopping, held)
     scan.run(answer.claim, answer.run, None)
+    pointer = scan.pointer()
     return scratch.conclude(
-        answer.claim, policy.source.keep_generations, lambda _: None, clock.now()
+        answer.claim, policy.source.keep_generations, lambda _: None, clock.now(), pointer
     )

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from bestbefore.domain.failure import Failure, FailureClass, GiveUp, TryAgain, decide
 from bestbefore.domain.health import Health
-from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.outcome import Outcome, Spared
 from bestbefore.domain.pace import Pace
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.report import Report
@@ -293,6 +293,8 @@ class Worker:
     ) -> Settlement:
         if isinstance(result, Outcome):
             return Completed(operation, result)
+        if isinstance(result, Spared):
+            return Completed(operation, Outcome.PROTECTED, result)
         match decide(result, operation.budget, policy.attempts, now, self._h.spread):
             case TryAgain() as decision:
                 return Retried(operation, decision)
@@ -312,7 +314,7 @@ class Worker:
         """Open the breaker of a connection that nobody can use, and close it once one can."""
         connection = batch.version.connection
         health = self._health.setdefault(connection, Health())
-        if any(isinstance(result, Outcome) for result in results):
+        if any(isinstance(result, Outcome | Spared) for result in results):
             health.succeeded()
             if batch.probe:
                 log.info("breaker closed for %s", connection)
@@ -363,6 +365,10 @@ class Worker:
         outcomes = Counter(s.outcome for s in accepted if isinstance(s, Completed))
         self._report.outcomes.update(outcomes)
         self._report.completed += outcomes.total()
+        if outcomes[Outcome.PROTECTED]:
+            self._report.protected.update(
+                s.why.reason for s in accepted if isinstance(s, Completed) and s.why is not None
+            )
         self._report.dead += sum(isinstance(s, Died) for s in accepted)
         self._report.retried.update(
             s.decision.failure.failure_class for s in accepted if isinstance(s, Retried)

@@ -12,8 +12,9 @@ from bestbefore.adapters.state.schema import generations, newest, operations, ru
 from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.known import MOST_REAPPEARANCES
 from bestbefore.domain.outcome import REPLANNED, Outcome
+from bestbefore.domain.pointer import Pointer
 from bestbefore.domain.run import Run
-from bestbefore.domain.selection import GENERATION, KEEP_LAST, Generation
+from bestbefore.domain.selection import GENERATION, KEEP_LAST, Generation, Verdict
 from bestbefore.domain.selection import newest as newest_generations
 from bestbefore.domain.states import RunState, State
 from bestbefore.ports.ledger import Claim, PlanTakenOver
@@ -28,6 +29,7 @@ def conclude(
     keep_generations: int,
     decide: Callable[[Run], str | None],
     now: datetime,
+    pointer: Pointer | None,
 ) -> Run:
     """See `bestbefore.ports.ledger.PlanLedger.conclude`."""
     held = connection.execute(
@@ -38,6 +40,7 @@ def conclude(
     if held.rowcount != 1:
         raise PlanTakenOver("another planner holds this run; nothing was written")
     _keep_generations(database, connection, claim.run, keep_generations)
+    _keep_pointed_at(database, connection, claim.run, pointer)
     _keep_last(database, connection, claim.run)
     _admit_candidates(database, connection, claim.run, now)
     run = run_rows.one(connection, claim.run)
@@ -63,6 +66,25 @@ def _keep_generations(database: Database, connection: sa.Connection, run: int, k
         .values(kept=True)
     )
     _spare(database, connection, run, operations.c.generation.in_(kept), GENERATION)
+
+
+def _keep_pointed_at(
+    database: Database, connection: sa.Connection, run: int, pointer: Pointer | None
+) -> None:
+    if pointer is None:
+        return
+    seen = connection.scalars(sa.select(generations.c.name).where(generations.c.run_id == run))
+    named = sorted(pointer.names(seen.all()))
+    if not named:
+        _spare(database, connection, run, sa.true(), Verdict.POINTER)
+    for start in range(0, len(named), _CHUNK):
+        some = named[start : start + _CHUNK]
+        connection.execute(
+            sa.update(generations)
+            .where(generations.c.run_id == run, generations.c.name.in_(some))
+            .values(kept=True)
+        )
+        _spare(database, connection, run, operations.c.generation.in_(some), Verdict.POINTER)
 
 
 def _keep_last(database: Database, connection: sa.Connection, run: int) -> None:
@@ -179,6 +201,7 @@ def _move(
                 "deliveries": 0,
                 "cancelled": False,
                 "budget": None,
+                "reason": None,
             }
             | values
         )

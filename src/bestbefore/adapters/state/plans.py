@@ -16,6 +16,7 @@ from bestbefore.adapters.state.schema import (
     runs,
 )
 from bestbefore.domain.known import Known
+from bestbefore.domain.pointer import Pointer
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.run import Circumstances, Run, Trigger, run_id
 from bestbefore.domain.states import RunState
@@ -166,9 +167,12 @@ class SqlPlanLedger:
         keep_generations: int,
         decide: Callable[[Run], str | None],
         now: datetime,
+        pointer: Pointer | None = None,
     ) -> Run:
         with self._db.write() as connection:
-            return conclusion.conclude(self._db, connection, claim, keep_generations, decide, now)
+            return conclusion.conclude(
+                self._db, connection, claim, keep_generations, decide, now, pointer
+            )
 
     def abandon(self, claim: Claim, now: datetime) -> Run:
         with self._db.write() as connection:

@@ -245,4 +245,5 @@ def _operation_record(row: Any) -> OperationRecord:
         redriven=row.redriven,
         reappearances=row.reappearances,
         corrects=row.corrected_id,
+        reason=row.reason,
     )

@@ -146,6 +146,7 @@ operations = Table(
     # A run that wants to plan an ended operation again, but has not decided yet.
     Column("candidate_of", Integer),
     Column("corrects", _Row),  # the operation a person put this one in place of
+    Column("reason", Text),  # what kept a protected one
     Index("operations_waiting", "run_id", "id", sqlite_where=text("state = 'waiting'"),
           postgresql_where=text("state = 'waiting'")),
     Index("operations_due", "policy_id", "due_at", sqlite_where=text("state = 'pending'"),
@@ -185,6 +186,21 @@ pauses = Table(
     "pauses",
     metadata,
     Column("policy", String, primary_key=True),  # "" means every policy
+    Column("reason", Text, nullable=False),
+    Column("until", BigInteger),
+    Column("by", String, nullable=False),
+    Column("at", BigInteger, nullable=False),
+)
+
+holds = Table(
+    "holds",
+    metadata,
+    Column("hold_id", String(12), primary_key=True),
+    Column("policy", String),  # this, or the four that follow
+    Column("store", String),
+    Column("place", Text),  # where that store was
+    Column("bucket", String),
+    Column("prefix", Text, nullable=False),
     Column("reason", Text, nullable=False),
     Column("until", BigInteger),
     Column("by", String, nullable=False),

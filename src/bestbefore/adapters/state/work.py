@@ -20,7 +20,7 @@ from bestbefore.adapters.state.schema import (
     runs,
 )
 from bestbefore.domain.failure import Budget, FailureClass
-from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.outcome import Outcome, Spared
 from bestbefore.domain.states import RunState, State
 from bestbefore.ports.ledger import (
     Breaker,
@@ -228,6 +228,12 @@ class SqlWorkLedger:
             )
             return {row.name: row.prefix for row in found}
 
+    def generations(self, run: int) -> frozenset[str]:
+        with self._db.read() as connection:
+            return frozenset(
+                connection.scalars(sa.select(generations.c.name).where(generations.c.run_id == run))
+            )
+
     def kept_last(self, run: int, groups: Collection[str]) -> Mapping[str, Sequence[Kept]]:
         kept: dict[str, Sequence[Kept]] = {}
         names = list(groups)
@@ -405,10 +411,10 @@ def _complete(
     changed: _Changes,
 ) -> list[Operation]:
     late: list[Operation] = []
-    outcomes: dict[Outcome, list[Operation]] = {}
-    for operation, outcome in settlements:
-        outcomes.setdefault(outcome, []).append(operation)
-    for outcome, ended in outcomes.items():
+    outcomes: dict[tuple[Outcome, Spared | None], list[Operation]] = {}
+    for operation, outcome, why in settlements:
+        outcomes.setdefault((outcome, why), []).append(operation)
+    for (outcome, why), ended in outcomes.items():
         refused = change_claimed(
             connection,
             ended,
@@ -420,6 +426,7 @@ def _complete(
                 token=None,
                 due_at=None,
                 deliveries=0,
+                **({} if why is None else {"reason": str(why)}),
             ),
         )
         late += refused

@@ -21,10 +21,6 @@ KEYS: Mapping[Place, Mapping[str, str]] = {
         "archive": _REMOVE,
     },
     ("policies", "*", "objects"): {
-        "storage_class": _REMOVE,
-        "tags": _REMOVE,
-        "lacks_tags": _REMOVE,
-        "current_pointer": "keep_generations protects the newest by name and by date",
         "versions": "remove it: buckets must be unversioned so far",
         "abort_incomplete_uploads": _REMOVE,
         "bypass_governance": _REMOVE,

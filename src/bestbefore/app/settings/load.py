@@ -146,6 +146,10 @@ def _source(written: ObjectsSection) -> ObjectSource:
         keep_last=written.keep_last or 0,
         keep_last_group=written.keep_last_group,
         keep_last_min_size=written.keep_last_min_size,
+        storage_class=written.storage_class,
+        tags=written.tags,
+        lacks_tags=written.lacks_tags,
+        current_pointer=written.current_pointer,
     )
 
 

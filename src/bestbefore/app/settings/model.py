@@ -42,6 +42,11 @@ class StoreSettings:
     access_key_id: str | None = field(default=None, repr=False)
     secret_access_key: str | None = field(default=None, repr=False)
 
+    @property
+    def place(self) -> str:
+        """Where the store is, so that two names for one place can be told."""
+        return self.endpoint_url or self.kind
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:

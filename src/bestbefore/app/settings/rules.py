@@ -32,6 +32,8 @@ def check(raw: Raw) -> Iterator[Problem]:
             yield from _scope(place, objects)
             yield from _choice(place, objects)
             yield from _kept(place, objects)
+            yield from _tags(place, objects)
+            yield from _able(place, objects, stores)
 
 
 def part(raw: Raw, key: str) -> Raw:
@@ -127,9 +129,41 @@ def _choice(place: Place, objects: Raw) -> Iterator[Problem]:
         )
 
 
+def _tags(place: Place, objects: Raw) -> Iterator[Problem]:
+    lacks = objects.get("lacks_tags")
+    names = [lacks] if isinstance(lacks, str) else lacks if isinstance(lacks, list) else []
+    for name in part(objects, "tags"):
+        if name in names:
+            yield Problem(
+                (*place, "lacks_tags"),
+                f"{shown(name)} is in tags too, so nothing fits both",
+                "remove it from one of them",
+            )
+
+
+def _able(place: Place, objects: Raw, stores: Raw) -> Iterator[Problem]:
+    """What only some kinds of stores know of their objects."""
+    name = objects.get("store")
+    store = part(stores, name) if isinstance(name, str) else {}
+    if store.get("kind") == "directory":
+        for key in ("storage_class", "tags", "lacks_tags"):
+            if key in objects:
+                yield Problem(
+                    (*place, key),
+                    f'{name} is a store of kind "directory", where files have no such thing',
+                    f"remove {key}",
+                )
+
+
 def _kept(place: Place, objects: Raw) -> Iterator[Problem]:
+    if "generation" in objects and not objects.keys() & {"keep_generations", "current_pointer"}:
+        yield Problem(
+            (*place, "keep_generations"),
+            "expected it beside generation, found none (generation alone would protect nothing)",
+            "add keep_generations or current_pointer, or remove generation",
+        )
     for key, needed, why in (
-        ("generation", "keep_generations", "generation alone would protect nothing"),
+        ("current_pointer", "generation", "without it a pointer would name nothing"),
         ("keep_generations", "generation", "without it no generation can be told from another"),
         ("keep_last_group", "keep_last", "a group alone would protect nothing"),
         ("keep_last_min_size", "keep_last", "a size alone would protect nothing"),

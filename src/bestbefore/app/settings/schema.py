@@ -88,6 +88,10 @@ class ObjectsSection(Section):
     keep_last: Count | None = None
     keep_last_group: Pattern | None = None
     keep_last_min_size: Size = 0
+    storage_class: Annotated[tuple[str, ...], PlainValidator(values.storage_classes)] = ()
+    tags: Annotated[tuple[tuple[str, str], ...], PlainValidator(values.tags)] = ()
+    lacks_tags: Annotated[tuple[str, ...], PlainValidator(values.tag_names)] = ()
+    current_pointer: Annotated[str, AfterValidator(values.object_key)] | None = None
 
 
 class PolicySection(Section):

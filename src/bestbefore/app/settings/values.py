@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from bestbefore.adapters.schedulers.cron import schedule_problem, timezone_problem
 from bestbefore.app.settings.problems import Unfit, shown
 from bestbefore.domain.retention import ACCEPTED, Age, parse_age
+from bestbefore.domain.selection import impossible
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 NAME_RULE = "lower-case letters, digits, dots, underscores and hyphens, a letter or digit first"
@@ -24,6 +25,20 @@ _UNITS: dict[str, int] = {"B": 1} | {
     for letter in letters
     for suffix, base in (("B", 1000), ("iB", 1024))
 }
+_STORAGE_CLASS = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_STORAGE_CLASSES = {
+    "STANDARD",
+    "STANDARD_IA",
+    "ONEZONE_IA",
+    "INTELLIGENT_TIERING",
+    "GLACIER",
+    "GLACIER_IR",
+    "DEEP_ARCHIVE",
+    "REDUCED_REDUNDANCY",
+    "EXPRESS_ONEZONE",
+    "OUTPOSTS",
+}
+_MOST_TAGS, _LONGEST_TAG_NAME, _LONGEST_TAG_VALUE = 10, 128, 256  # S3's own limits
 _SIZES = '"0B", "10KB", "1MB" (1,000s) or "1MiB" (1,024s)'
 
 
@@ -130,6 +145,78 @@ def bucket(value: str) -> str:
         )
         raise Unfit(f"expected the name of a bucket, found {shown(value)}", remedy)
     return value
+
+
+def storage_classes(value: object) -> tuple[str, ...]:
+    """One storage class or several, as listings spell them."""
+    found = _texts(value, 'write "STANDARD_IA" or ["STANDARD_IA", "GLACIER"]')
+    for name in found:
+        known = name.upper().replace("-", "_")
+        if not _STORAGE_CLASS.fullmatch(name) or (known in _STORAGE_CLASSES and known != name):
+            meant = known if known in _STORAGE_CLASSES else "STANDARD_IA"
+            raise Unfit(
+                f"expected a storage class as listings spell it, found {shown(name)}",
+                f'write for example "{meant}"',
+            )
+    return found
+
+
+def tags(value: object) -> tuple[tuple[str, str], ...]:
+    """Tags by name, each with the value it must have."""
+    remedy = 'write for example { team = "growth" }'
+    if not isinstance(value, dict) or not value:
+        raise Unfit(f"expected tags with their values, found {shown(value)}", remedy)
+    for name, content in value.items():
+        _tag_name(name)
+        if not isinstance(content, str) or len(content) > _LONGEST_TAG_VALUE:
+            raise Unfit(
+                f"expected a text of at most {_LONGEST_TAG_VALUE} characters as the value of the "
+                f"tag {shown(name)}, found {shown(content)}",
+                remedy,
+            )
+    if len(value) > _MOST_TAGS:
+        raise Unfit(
+            f"no object has more than {_MOST_TAGS} tags, so none has these {len(value)}",
+            "ask for fewer",
+        )
+    return tuple(sorted(value.items()))
+
+
+def tag_names(value: object) -> tuple[str, ...]:
+    """Names of tags, whatever their values."""
+    found = _texts(value, 'write for example ["legal-hold", "keep"]')
+    for name in found:
+        _tag_name(name)
+    return found
+
+
+def object_key(value: str) -> str:
+    """The key of one object, whole."""
+    resolved(value)
+    if (problem := impossible(value)) is not None:
+        raise Unfit(f"no store can hold {shown(value)}: {problem}", "write the object's key")
+    if value.startswith("s3://"):
+        raise Unfit(
+            f"expected a key in the policy's bucket, found {shown(value)}",
+            'write for example "exports/current.json"',
+        )
+    return value
+
+
+def _texts(value: object, remedy: str) -> tuple[str, ...]:
+    """One text or a list of some, without repetitions, in order of the alphabet."""
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, list) or not found or not all(isinstance(t, str) for t in found):
+        raise Unfit(f"expected a text or a list of texts, found {shown(value)}", remedy)
+    return tuple(sorted({filled(text) for text in found}))
+
+
+def _tag_name(name: str) -> None:
+    if not name or len(name) > _LONGEST_TAG_NAME:
+        raise Unfit(
+            f"expected the name of a tag, found {shown(name)}",
+            f"a name has 1 to {_LONGEST_TAG_NAME} characters",
+        )
 
 
 def variable(value: str) -> str:

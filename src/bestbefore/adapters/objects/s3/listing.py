@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
+from bestbefore.adapters.objects.s3 import reading
 from bestbefore.adapters.objects.s3.client import Connection, Reply, S3Settings, connect
 from bestbefore.adapters.objects.s3.errors import NOT_IMPLEMENTED, RequestFailed
 from bestbefore.adapters.objects.s3.looking import Looker
@@ -48,6 +49,14 @@ class S3Lister:
 
     def look(self, bucket: str, keys: Sequence[str]) -> Mapping[str, Listed | Failure | None]:
         return self._looker.look(bucket, keys)
+
+    def tags(
+        self, bucket: str, keys: Sequence[str]
+    ) -> Mapping[str, Mapping[str, str] | Failure | None]:
+        return reading.tags(self._connection, bucket, keys)
+
+    def content(self, bucket: str, key: str, most: int) -> bytes | None:
+        return reading.content(self._connection, bucket, key, most)
 
     def _versioning(self, bucket: str) -> Reply:
         target = f"s3://{bucket}"

@@ -8,7 +8,7 @@ from bestbefore.adapters.objects.s3.client import Connection
 from bestbefore.adapters.objects.s3.errors import NO_ANSWER, RequestFailed, bad_answer
 from bestbefore.adapters.objects.s3.pages import Pages
 from bestbefore.domain.failure import Failure, FailureClass
-from bestbefore.domain.selection import Listed
+from bestbefore.domain.selection import STANDARD, Listed
 from bestbefore.ports.objects import StoreError
 
 PAGE_IN_HEADS = 8
@@ -73,6 +73,7 @@ class Looker:
             int(fields.get("ContentLength", 0)),
             str(fields["ETag"]).strip('"'),
             modified.astimezone(UTC),
+            str(fields.get("StorageClass") or STANDARD),
         )
 
     def _run(

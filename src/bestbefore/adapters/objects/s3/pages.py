@@ -64,7 +64,9 @@ class Pages:
                 dialect.order = Order.TREE
             if dialect.order is not order and after is not None:
                 continue  # what was learnt from this answer changes what had to be asked
-            items = list(map(Listed, keys, listing.sizes, listing.etags, listing.times))
+            items = list(
+                map(Listed, keys, listing.sizes, listing.etags, listing.times, listing.classes)
+            )
             return Part(items, folders, listing.truncated, dialect.order)
 
     def _unless_empty(self, bucket: str, target: str, params: dict[str, object]) -> Listing:

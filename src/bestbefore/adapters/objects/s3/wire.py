@@ -14,6 +14,7 @@ from xml.etree.ElementTree import Element
 from xml.sax.saxutils import escape
 
 from bestbefore.adapters.objects.s3.errors import Refusal
+from bestbefore.domain.selection import STANDARD
 
 _NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 _LINE_ENDS = {"\r": "&#xD;", "\n": "&#xA;"}  # XML readers turn a bare CR into LF
@@ -26,6 +27,7 @@ class Listing(NamedTuple):
     sizes: Sequence[int]
     etags: Sequence[str]
     times: Sequence[datetime]
+    classes: Sequence[str]
     prefixes: Sequence[str]
     truncated: bool
     url_encoded: bool
@@ -49,13 +51,15 @@ def parse_listing(body: bytes) -> Listing:
     truncated = root.findtext(namespace + "IsTruncated")
     if truncated not in {"true", "false"}:
         raise ValueError("the listing does not say whether it is complete")
-    entry, key, size, etag, modified = (
-        namespace + name for name in ("Contents", "Key", "Size", "ETag", "LastModified")
+    entry, key, size, etag, modified, storage = (
+        namespace + name
+        for name in ("Contents", "Key", "Size", "ETag", "LastModified", "StorageClass")
     )
     keys: list[str] = []
     sizes: list[int] = []
     etags: list[str] = []
     times: list[datetime] = []
+    classes: list[str] = []
     try:
         for element in root.iter(entry):
             fields = {child.tag: child.text for child in element}
@@ -63,6 +67,7 @@ def parse_listing(body: bytes) -> Listing:
             sizes.append(int(_text(fields[size])))
             etags.append(_text(fields[etag]).strip('"'))
             times.append(_instant(_text(fields[modified])))
+            classes.append(fields.get(storage) or STANDARD)
     except KeyError as missing:
         name = str(missing.args[0]).removeprefix(namespace)
         raise ValueError(f"the listing has an object without {name}") from missing
@@ -75,6 +80,7 @@ def parse_listing(body: bytes) -> Listing:
         sizes,
         etags,
         times,
+        classes,
         prefixes,
         truncated == "true",
         root.findtext(namespace + "EncodingType") == "url",
