@@ -71,6 +71,11 @@ class RealS3:
             list(threads.map(lambda key: put(Bucket=self.bucket, Key=key, Body=body), keys))
         self._written = time.time()
 
+    def tag(self, key: str, **tags: str) -> None:
+        """Give an object these tags, in place of those it has."""
+        tagging = {"TagSet": [{"Key": name, "Value": value} for name, value in tags.items()]}
+        self.client.put_object_tagging(Bucket=self.bucket, Key=key, Tagging=tagging)
+
     def due(self) -> None:
         """Wait until everything written so far is past its time, and its slot is a new one."""
         until(lambda: time.time() > self._written + 2.1, what="the clock")
@@ -358,3 +363,56 @@ def _lapse(file: Path) -> int:
         return connection.execute(
             "UPDATE operations SET due_at = 0 WHERE state = 'pending' AND token IS NOT NULL"
         ).rowcount
+
+
+def test_a_tag_added_between_plan_and_work_keeps_that_object_and_only_that(real: RealS3) -> None:
+    """As long as the plan is not older than five minutes nothing but the tag could tell."""
+    real.policy(lacks_tags=["legal-hold"], tags={"team": "growth"})
+    keys = _keys(40, "a")
+    real.put(*keys)
+    for key in keys[1:]:
+        real.tag(key, team="growth")
+    real.tag(keys[1], team="growth", **{"legal-hold": "case 7"})
+    real.seaweed.grant(real.bucket, "exports/")
+    real.due()
+    plan = real.cli.json("plan", "exports")
+    assert (plan["published"], plan["protected"]) == (38, {"tags": 2})
+    real.tag(keys[20], team="growth", **{"legal-hold": ""})
+    real.tag(keys[30])
+
+    work = real.cli.json("work", "--drain")
+
+    assert work["outcomes"] == {"deleted": 36, "protected": 2}
+    assert work["protected"] == {"tags": 2}
+    assert real.keys() == {keys[0], keys[1], keys[20], keys[30]}
+    why = real.cli.json("explain", "exports", keys[20])["reasons"]
+    assert "but it has the tag legal-hold" in why
+    verified = real.cli.json("verify", "exports")
+    assert (verified["overdue"], verified["protected"]) == (0, {"tags": 4})
+    assert real.cli.audit.problems() == []
+
+
+def test_what_the_pointer_names_stays_also_when_it_moves_after_the_plan(real: RealS3) -> None:
+    pattern = r"exports/(?P<generation>\d{4}-\d{2})/"
+    real.policy(generation=pattern, current_pointer="exports/current.json")
+    months = {month: _keys(10, month) for month in ("2026-01", "2026-02", "2026-03")}
+    for keys in months.values():
+        real.put(*keys)
+    real.put("exports/current.json", body=b'{"current": "exports/2026-03/"}')
+    real.seaweed.grant(real.bucket, "exports/")
+    real.due()
+    plan = real.cli.json("plan", "exports")
+    assert (plan["published"], plan["protected"]) == (20, {"pointer": 11})
+    real.put("exports/current.json", body=b"2026-01")
+
+    work = real.cli.json("work", "--drain")
+
+    assert work["outcomes"] == {"deleted": 10, "protected": 10}
+    assert real.keys() == {*months["2026-01"], *months["2026-03"], "exports/current.json"}
+    real.client.delete_object(Bucket=real.bucket, Key="exports/current.json")
+    real.due()
+    nothing = real.cli.json("plan", "exports", "--dry-run")
+    assert (nothing["waiting"], nothing["protected"]["pointer"]) == (0, 20)
+    why = real.cli.json("explain", "exports", months["2026-03"][0])["reasons"]
+    assert "there is no object exports/current.json" in why[-1]
+    assert real.cli.audit.problems() == []

@@ -1,14 +1,17 @@
 """What keeps a plan from reaching too far: caps, first runs, kept copies, restored stores."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from bestbefore.app.questions import verification
 from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.run import RunState, Trigger
 from bestbefore.domain.states import State
 from bestbefore.ports.ledger import LedgerError
+from bestbefore.ports.objects import BucketFacts
 from support.clock import NOW
 from support.worlds import YOUNG, World, failing, policy
 
@@ -325,3 +328,42 @@ def test_every_eligible_object_is_accounted_for(tmp_path: Path) -> None:
         assert run.in_scope == 15
         eligible = run.planned + run.already_pending + run.already_completed + run.already_dead
         assert eligible + run.refused == 14
+
+
+@pytest.mark.parametrize("minutes", [-6, 6, 60 * 24 * 365])
+def test_a_worker_whose_clock_is_off_deletes_nothing_and_spends_nothing(
+    tmp_path: Path, minutes: int
+) -> None:
+    """By its clock a hold might be over, or a listing fresh. The breaker tells whoever looks."""
+    with World(tmp_path, policy()) as world:
+        world.fill(10)
+        world.plan()
+        there = timedelta(minutes=minutes)
+        ticking = world.store.describe
+
+        def describe(bucket: str) -> BucketFacts:
+            return replace(ticking(bucket), server_time=world.clock.now() + there)
+
+        world.store.describe = describe  # type: ignore[method-assign]
+
+        report = world.work()
+
+        assert world.store.attempts == []
+        assert (report.left, report.dead) == ({"breaker": 10}, 0)
+        (breaker,) = world.system.work.breakers()
+        assert "set the clock right" in breaker.reason
+        there = timedelta(minutes=4)
+        world.clock.step(timedelta(minutes=20))
+        assert world.work().outcomes == {"deleted": 10}
+        world.assert_reconciled()
+
+
+def test_a_verification_of_another_place_proves_nothing_and_is_refused(tmp_path: Path) -> None:
+    with World(tmp_path, policy()) as world:
+        world.fill(2)
+        world.plan()
+        world.store.endpoint = "elsewhere"
+        of = world.system.policy("exports")
+
+        with pytest.raises(LedgerError, match="this configuration looks at elsewhere"):
+            verification(world.system, of, lambda _: None, lambda: False)
