@@ -161,4 +161,4 @@ def test_processes_that_start_together_for_the_first_time_agree_on_the_schema(
 ) -> None:
     for attempt in range(2):
         url = f"sqlite:///{tmp_path / f'{attempt}.db'}"
-        assert finish([start(START, url) for _ in range(3)]) == [["0001"]] * 3
+        assert finish([start(START, url) for _ in range(3)]) == [[module._NEWEST]] * 3

@@ -43,7 +43,7 @@ def point(w: World, said: bytes | Failure | None) -> None:
 
 
 def test_the_generation_in_use_stays_whatever_its_age(tmp_path: Path) -> None:
-    """P7: neither the newest nor young, but the one that is named; nor does its pointer go."""
+    """P7, O-GUARD-01: not the newest, not young, but the one in use; its pointer stays too."""
     with world(tmp_path, b'{"generation": "2026-02"}') as w:
         run = w.plan()
         report = w.work()

@@ -87,9 +87,6 @@ def test_every_key_of_a_policy_arrives(read: Read) -> None:
         folder_markers = "delete"
         generation = 'exports/(?P<generation>[^/]+)/'
         keep_generations = 2
-        keep_last = 3
-        keep_last_group = '([^/]+)$'
-        keep_last_min_size = "1kB"
         storage_class = "GLACIER"
         tags = { team = "growth", stage = "" }
         lacks_tags = ["keep", "hold", "keep"]
@@ -117,15 +114,20 @@ def test_every_key_of_a_policy_arrives(read: Read) -> None:
             folder_markers=True,
             generation="exports/(?P<generation>[^/]+)/",
             keep_generations=2,
-            keep_last=3,
-            keep_last_group="([^/]+)$",
-            keep_last_min_size=1_000,
             storage_class=("GLACIER",),
             tags=(("stage", ""), ("team", "growth")),
             lacks_tags=("hold", "keep"),
             current_pointer="exports/current.json",
         ),
     )
+
+
+def test_every_key_about_the_last_ones_arrives(read: Read) -> None:
+    keys = """keep_last = 3, keep_last_group = '([^/]+)$', keep_last_min_size = "1kB\""""
+    source = read(SMALL.replace(" }", f", {keys} }}")).policies["weekly"].source
+
+    assert (source.keep_last, source.keep_last_group) == (3, "([^/]+)$")
+    assert source.keep_last_min_size == 1_000
 
 
 def test_a_pointer_is_enough_for_generations_to_mean_something(read: Read) -> None:

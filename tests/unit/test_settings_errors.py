@@ -162,6 +162,7 @@ WRONG = [
     (OBJECTS, f"lacks_tags = ['{'k' * 129}']", "lacks_tags", "name of a tag", "1 to 128"),
     (OBJECTS, "lacks_tags = [1]", "lacks_tags", "or a list of texts", "legal-hold"),
     (OBJECTS, "lacks_tags = ['a']\ntags = { a = '1' }", "lacks_tags", "nothing fits", "remove it"),
+    (OBJECTS, 'tags = { a = "1" }\nkeep_last = 1', "keep_last", "without tags", "remove one"),
     # state and queue
     ("queue", 'lease = "59s"', "lease", "expected 60s to 12h", '"5min"'),
     ("queue", 'lease = "13h"', "lease", "expected 60s to 12h", '"5min"'),

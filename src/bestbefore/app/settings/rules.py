@@ -139,6 +139,13 @@ def _tags(place: Place, objects: Raw) -> Iterator[Problem]:
                 f"{shown(name)} is in tags too, so nothing fits both",
                 "remove it from one of them",
             )
+    if "tags" in objects and "keep_last" in objects:
+        yield Problem(
+            (*place, "keep_last"),
+            "expected it without tags, found both (objects without the tags would count among the "
+            "last, and the last ones that have them could go)",
+            "remove one of them; lacks_tags, keep_generations and current_pointer go with both",
+        )
 
 
 def _able(place: Place, objects: Raw, stores: Raw) -> Iterator[Problem]:
