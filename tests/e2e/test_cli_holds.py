@@ -129,6 +129,10 @@ def test_check_says_what_keeps_everything_before_a_plan_does(cli: Cli, faulty: F
     assert "there is no object current" in found["pointer-unreadable"]["message"]
     faulty.put("exports", "current", b"2026-01")
     again = {f["code"] for f in cli.json("check")["findings"]}
+    assert "everything is kept" not in cli("plan", "exports").err
+    faulty.put("exports", "current", b"2026-07")
+    cli.new_slot()
+    assert "everything is kept: current names no generation" in cli("run", "exports").err
     assert {"tags-readable", "pointer-read"} <= again
 
 

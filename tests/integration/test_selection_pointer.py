@@ -84,11 +84,17 @@ def test_a_pointer_may_look_like_an_object_of_a_generation(tmp_path: Path) -> No
     ],
 )
 def test_a_pointer_that_says_nothing_protects_everything(
-    tmp_path: Path, said: bytes | Failure | None
+    tmp_path: Path, said: bytes | Failure | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """At planning, and at execution where it said something when the plan was made."""
+    """At planning, and at execution where it said something when the plan was made.
+
+    O-GUARD-02: a cleanup that is blocked must not look like one with nothing to do.
+    """
     with world(tmp_path, said) as w:
         run = w.plan()
+        assert [r.levelname for r in caplog.records] == ["WARNING"]
+        assert "policies.exports: everything is kept: " in caplog.text
+        assert POINTER in caplog.text
         assert run.protected == {"pointer": 6 + (said is not None)}
         assert (run.planned, run.state) == (0, RunState.DRAINED)
 
@@ -100,6 +106,7 @@ def test_a_pointer_that_says_nothing_protects_everything(
 
         assert report.outcomes == {"protected": 4}
         assert report.protected == {"pointer": 4}
+        assert len(caplog.records) == 2
         assert w.store.attempts == []
         assert all((o.reason or "").startswith("pointer: ") for o in w.operations())
         w.assert_reconciled()

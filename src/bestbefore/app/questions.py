@@ -129,7 +129,7 @@ def _judge(
             planner = system.planner(policy, on_page, stopping)
             run = planner.preview(policy, now, scratch.plans, Trigger.PLAN)
             if not _selected(policy, found, scratch):
-                pointed = _pointed_at(system, policy, found.key, scratch.work.generations(run.row))
+                pointed = _pointed_at(system, policy, found.key, scratch.plans.generations(run.row))
                 kept = ", ".join(f"{n:,} by {name}" for name, n in run.protected.items())
                 newest = f"it is among the newest, which are kept ({kept})"
                 return False, [*reasons, f"but {pointed or newest}"]

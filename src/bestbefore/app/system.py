@@ -156,9 +156,7 @@ class System:
             database = Database(f"sqlite:///{Path(folder) / 'scratch.db'}")
             try:
                 database.prepare()
-                yield Scratch(
-                    SqlPlanLedger(database), SqlRecords(database), SqlWorkLedger(database)
-                )
+                yield Scratch(SqlPlanLedger(database), SqlRecords(database))
             finally:
                 database.dispose()
 
@@ -234,7 +232,6 @@ class Scratch:
 
     plans: SqlPlanLedger
     records: SqlRecords
-    work: SqlWorkLedger
 
 
 class _Attempts(Mapping[str, Attempts]):

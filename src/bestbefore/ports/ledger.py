@@ -195,6 +195,10 @@ class PlanLedger(Protocol):
         """
         ...
 
+    def generations(self, run: int) -> frozenset[str]:
+        """Every generation the run's scan has seen, kept or not."""
+        ...
+
     def abandon(self, claim: Claim, now: datetime) -> Run:
         """Give the claim back at once; the stored cursors wait for the next planner."""
         ...
@@ -348,7 +352,7 @@ class WorkLedger(Protocol):
         ...
 
     def generations(self, run: int) -> frozenset[str]:
-        """Every generation the run's plan saw, kept or not."""
+        """See `PlanLedger.generations`."""
         ...
 
     def kept_last(self, run: int, groups: Collection[str]) -> Mapping[str, Sequence[Kept]]:

@@ -4,6 +4,7 @@ Between a plan and its execution, or the redrive of one of its dead letters, day
 kept may be gone by then, and what it selected the only good copy that is left.
 """
 
+import logging
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import Kept, Operation, WorkLedger
 from bestbefore.ports.objects import KeyRange, ObjectLister
 from bestbefore.stages import pointer
+
+log = logging.getLogger(__name__)
 
 _GOOD_FOR = timedelta(seconds=60)
 _MOST_REMEMBERED = 100_000
@@ -119,6 +122,8 @@ class Confirmed:
                 seen = self.ledger.generations(run)
                 pointed = Pointed(said.names(seen), said.why_all(seen))
                 self._pointers[run] = (now, pointed)
+                if pointed.why_all is not None:
+                    log.warning("policies.%s: everything is kept: %s", policy.name, pointed.why_all)
             return pointed
 
     def _look_around(self, policy: Policy, run: int) -> Failure | None:

@@ -4,6 +4,7 @@ Planning writes, dispatch publishes. A planner holds no deleter, so no plan and 
 delete anything.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -23,6 +24,8 @@ from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import Answer, PlanLedger, PlanTakenOver
 from bestbefore.ports.objects import ObjectLister
 from bestbefore.stages.scan import LEASE, Scan, Stopped
+
+log = logging.getLogger(__name__)
 
 
 class PlanRefused(Exception):
@@ -156,6 +159,10 @@ class Planner:
         try:
             scan.run(claim, before.run, before.cursors)
             pointer = scan.pointer()
+            seen = self.ledger.generations(claim.run) if pointer is not None else ()
+            if pointer is not None and (why := pointer.why_all(seen)) is not None:
+                # Else a cleanup that does nothing any more looks like one with nothing to do.
+                log.warning("policies.%s: everything is kept: %s", policy.name, why)
             return self.ledger.conclude(
                 claim,
                 policy.source.keep_generations,

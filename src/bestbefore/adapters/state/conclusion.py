@@ -73,8 +73,7 @@ def _keep_pointed_at(
 ) -> None:
     if pointer is None:
         return
-    seen = connection.scalars(sa.select(generations.c.name).where(generations.c.run_id == run))
-    named = sorted(pointer.names(seen.all()))
+    named = sorted(pointer.names(run_rows.generations_seen(connection, run)))
     if not named:
         _spare(database, connection, run, sa.true(), Verdict.POINTER)
     for start in range(0, len(named), _CHUNK):

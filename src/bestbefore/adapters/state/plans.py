@@ -174,6 +174,10 @@ class SqlPlanLedger:
                 self._db, connection, claim, keep_generations, decide, now, pointer
             )
 
+    def generations(self, run: int) -> frozenset[str]:
+        with self._db.read() as connection:
+            return run_rows.generations_seen(connection, run)
+
     def abandon(self, claim: Claim, now: datetime) -> Run:
         with self._db.write() as connection:
             connection.execute(

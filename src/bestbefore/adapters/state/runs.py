@@ -11,7 +11,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from bestbefore.adapters.state.database import Database, micros, moment
-from bestbefore.adapters.state.schema import events, operations, policies, runs, tallies
+from bestbefore.adapters.state.schema import (
+    events,
+    generations,
+    operations,
+    policies,
+    runs,
+    tallies,
+)
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.run import Run, Trigger
 from bestbefore.domain.states import RunState, State, run_may
@@ -76,6 +83,13 @@ def tally(
             },
         ),
         changes,
+    )
+
+
+def generations_seen(connection: sa.Connection, row: int) -> frozenset[str]:
+    """Every generation that the run's scan has seen."""
+    return frozenset(
+        connection.scalars(sa.select(generations.c.name).where(generations.c.run_id == row))
     )
 
 

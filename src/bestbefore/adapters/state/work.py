@@ -230,9 +230,7 @@ class SqlWorkLedger:
 
     def generations(self, run: int) -> frozenset[str]:
         with self._db.read() as connection:
-            return frozenset(
-                connection.scalars(sa.select(generations.c.name).where(generations.c.run_id == run))
-            )
+            return run_rows.generations_seen(connection, run)
 
     def kept_last(self, run: int, groups: Collection[str]) -> Mapping[str, Sequence[Kept]]:
         kept: dict[str, Sequence[Kept]] = {}
