@@ -14,11 +14,39 @@ from itertools import pairwise
 import pytest
 
 from bestbefore.domain.failure import Failure, FailureClass
+from bestbefore.domain.finding import Level
+from bestbefore.domain.identity import instant
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.selection import Listed
 from bestbefore.ports.objects import KeyRange, ObjectDeleter, ObjectLister, StoreError, Target
 
 EVERYTHING = KeyRange(None, None)
+
+ODD_KEYS = frozenset(
+    {
+        "a",
+        "a.b/c",
+        "a+b",
+        "a%2Bb c",
+        "a-b/c/d",
+        "a-b!",
+        'quoted "and" <marked> & more',
+        "*",
+        "[x]?",
+        "line\nbreak",
+        "tab\tand \x07 bell",
+        "back\\slash",
+        "größe/normal form",
+        "gro\u0308ße/normal form",
+        "\U0001f4a9",
+        "\uffee",
+        "z" * 200 + "/" + "y" * 200,
+        "..dots",
+        ".hidden/x",
+        " blank ",
+    }
+)
+"""Keys that any store can hold, none of them the beginning of another one's folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +119,9 @@ class ObjectStoreContract:
         assert facts.server_time is None or facts.server_time.utcoffset() == timedelta(0)
 
     def test_ranges_and_pages_cover_every_key_exactly_once(self, store: ObjectWorld) -> None:
-        wanted = {f"p/{folder}/{n:04d}" for folder in "abc-" for n in range(300)} | {"p/a", "p/a-1"}
+        # Names that come right before and right after a folder of the same beginning.
+        wanted = {f"p/{folder}/{n:04d}" for folder in "abc-" for n in range(300)}
+        wanted |= {"p/a!", "p/a-1", "p/a0", "p/c.json", "p/ä"}
         with ThreadPoolExecutor(16) as threads:
             list(threads.map(lambda key: store.put(key, b"x"), sorted(wanted)))
         ranges = store.lister.ranges(store.bucket, "p/", 4)
@@ -105,6 +135,55 @@ class ObjectStoreContract:
         assert len(first.items) <= 1_000
         assert first.rest is not None
         assert first.rest.after == first.items[-1].key
+
+    def test_a_listing_goes_on_after_any_key_of_it(self, store: ObjectWorld) -> None:
+        for key in ODD_KEYS:
+            store.put(key, b"x")
+        order = [item.key for item in store.listed()]
+        assert set(order) ^ ODD_KEYS == set()
+        for n, key in enumerate(order):
+            assert [item.key for item in store.listed("", KeyRange(key, None))] == order[n + 1 :]
+            assert [item.key for item in store.listed("", KeyRange(None, key))] == order[: n + 1]
+
+    def test_a_range_may_begin_and_end_at_keys_that_are_not_there(self, store: ObjectWorld) -> None:
+        for key in ("b/1", "b/3", "c/1"):
+            store.put(key, b"x")
+        for after, until, wanted in (
+            ("a", "b/2", {"b/1"}),
+            ("b/2", "b/9", {"b/3"}),
+            ("b/", "c/", {"b/1", "b/3"}),
+            ("b/3/x", "d", {"c/1"}),
+            ("d", None, set()),
+            (None, "a", set()),
+        ):
+            assert {item.key for item in store.listed("", KeyRange(after, until))} == wanted
+
+    def test_odd_keys_are_listed_looked_at_and_deleted_byte_by_byte(
+        self, store: ObjectWorld
+    ) -> None:
+        for key in ODD_KEYS:
+            store.put(key, b"x")
+        looks = store.lister.look(store.bucket, sorted(ODD_KEYS))
+        assert {key for key, look in looks.items() if isinstance(look, Listed)} == ODD_KEYS
+        kept = "größe/normal form"
+        targets = [target for target in store.targets() if target.key != kept]
+        assert set(store.delete(targets)) == {Outcome.DELETED}
+        assert store.keys() == {kept}
+
+    def test_a_look_sees_what_a_listing_sees(self, store: ObjectWorld) -> None:
+        store.put("a/1", b"four")
+        (item,) = store.listed()
+        look = store.lister.look(store.bucket, ["a/1"])["a/1"]
+        assert isinstance(look, Listed)
+        assert look[:3] == item[:3]
+        assert instant(look.last_modified) == instant(item.last_modified)
+
+    def test_a_look_into_a_bucket_that_does_not_exist_is_malformed_as_a_whole(
+        self, store: ObjectWorld
+    ) -> None:
+        with pytest.raises(StoreError) as raised:
+            store.lister.look(store.missing_bucket, ["a"])
+        assert raised.value.failure.whole_source
 
     def test_a_look_tells_what_is_there_and_what_is_not(self, store: ObjectWorld) -> None:
         keys = [f"k/{n:03d}" for n in range(40)]
@@ -158,6 +237,41 @@ class ObjectStoreContract:
         assert list(store.delete(targets)) == [Outcome.DELETED]
         assert list(store.delete(targets)) == [Outcome.ABSENT]
         assert list(store.delete(targets)) == [Outcome.ABSENT]
+
+    def test_what_was_overwritten_can_be_deleted_as_what_it_is_now(
+        self, store: ObjectWorld
+    ) -> None:
+        store.put("a/b", b"old")
+        (before,) = store.targets()
+        store.put("a/b", b"new")
+        (now,) = store.targets()
+        assert now.etag != before.etag
+        assert list(store.delete([now])) == [Outcome.DELETED]
+
+    def test_only_the_very_key_is_deleted(self, store: ObjectWorld) -> None:
+        store.put("a/b", b"x")
+        (target,) = store.targets()
+        for near in ("A/b", "a/B", "a", "a/b/c", "a/b "):
+            (result,) = store.delete([target._replace(key=near)])
+            assert result is Outcome.ABSENT or isinstance(result, Failure), near
+        assert store.keys() == {"a/b"}
+
+    def test_deleting_in_a_bucket_that_does_not_exist_is_malformed_as_a_whole(
+        self, store: ObjectWorld
+    ) -> None:
+        store.put("a", b"x")
+        (result,) = store.deleter.delete(store.missing_bucket, store.targets())
+        assert isinstance(result, Failure)
+        assert result.failure_class is FailureClass.MALFORMED
+        assert result.whole_source
+
+    def test_a_check_says_what_it_found_and_writes_nothing(self, store: ObjectWorld) -> None:
+        store.put("a/1", b"x")
+        before = store.listed()
+        findings = store.deleter.check(store.bucket, "a/")
+        assert findings
+        assert not [finding for finding in findings if finding.level is Level.ERROR]
+        assert store.listed() == before
 
     def test_results_come_in_the_order_of_their_targets(self, store: ObjectWorld) -> None:
         for key in ("changed", "deleted", "gone"):
