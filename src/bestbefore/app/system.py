@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from bestbefore.adapters.objects.directory import DirectoryDeleter, DirectoryLister
 from bestbefore.adapters.schedulers.cron import CronCalendar
 from bestbefore.adapters.state.database import Database
 from bestbefore.adapters.state.dead_letters import SqlDeadLetters
@@ -275,6 +276,8 @@ def open_system(path: Path, environ: Mapping[str, str]) -> System:
 
 
 def _store(settings: StoreSettings, clock: Clock) -> Store:
+    if settings.root is not None:
+        return Store(DirectoryLister(settings.root), DirectoryDeleter(settings.root))
     # Imported here: the vendor's client is an extra, and takes a while to import.
     try:
         from bestbefore.adapters.objects import s3

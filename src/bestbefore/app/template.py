@@ -32,6 +32,9 @@ access_key_id_env = "EXPORTS_KEY_ID"
 secret_access_key_env = "EXPORTS_SECRET"
 #secret_access_key = "…"
 #secret_access_key_file = "/run/secrets/exports-secret"
+# For files on a local or mounted disk: kind = "directory", and instead of all the above the folder
+# whose folders are the buckets.
+#root = "/srv/data"
 
 [policies.weekly-digest-exports]
 # Change it whenever what may go changes: older_than, action, or anything under objects.

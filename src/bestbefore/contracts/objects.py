@@ -35,7 +35,6 @@ ODD_KEYS = frozenset(
         "[x]?",
         "line\nbreak",
         "tab\tand \x07 bell",
-        "back\\slash",
         "größe/normal form",
         "gro\u0308ße/normal form",
         "\U0001f4a9",

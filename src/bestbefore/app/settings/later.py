@@ -14,7 +14,6 @@ KEYS: Mapping[Place, Mapping[str, str]] = {
         "databases": _REMOVE,
     },
     ("state",): {"keep": "nothing is pruned so far"},
-    ("stores", "*"): {"root": _REMOVE},
     ("policies", "*"): {
         "catch_up": "remove it: a run takes all overdue work",
         "rows": _REMOVE,
@@ -43,7 +42,7 @@ def queue_kind(value: str) -> str:
 
 def store_kind(value: str) -> str:
     """``[stores.NAME] kind``"""
-    return _choice(value, ["s3"], later=["directory"])
+    return _choice(value, ["s3", "directory"])
 
 
 def action(value: str) -> str:

@@ -1,7 +1,7 @@
 """From ``bestbefore.toml`` to `Settings`, or to every problem it has."""
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -45,10 +45,18 @@ def load(path: Path, environ: Mapping[str, str]) -> Settings:
     if file is None or problems:
         raise ConfigError(str(path), problems)
     stores = {
-        name: StoreSettings(name, store.kind, region=store.region, **access[name])
+        name: StoreSettings(
+            name,
+            store.kind,
+            region=store.region,
+            root=None if store.root is None else folder / store.root,
+            **access[name],
+        )
         for name, store in file.stores.items()
     }
     policies = {name: _policy(name, policy) for name, policy in file.policies.items()}
+    if exposed := list(_exposed(path, state, stores, policies.values())):
+        raise ConfigError(str(path), exposed)
     return Settings(
         path=path,
         state=state,
@@ -108,6 +116,8 @@ def _state_url(url: str, folder: Path) -> str:
 
 def _access(name: str, raw: Mapping[str, Any], sources: Sources) -> dict[str, str | None]:
     place = ("stores", name)
+    if raw.get("kind") == "directory":
+        return {}  # it has none, and what is there all the same is a problem of its own
     return {
         "endpoint_url": sources.value(raw, place, "endpoint_url", values.endpoint),
         "access_key_id": sources.value(raw, place, "access_key_id"),
@@ -151,6 +161,33 @@ def _source(written: ObjectsSection) -> ObjectSource:
         lacks_tags=written.lacks_tags,
         current_pointer=written.current_pointer,
     )
+
+
+def _exposed(
+    path: Path,
+    state: StateSettings,
+    stores: Mapping[str, StoreSettings],
+    policies: Iterable[Policy],
+) -> Iterator[Problem]:
+    """Policies that would, one day, delete what they are made of."""
+    own = {"this file": path}
+    if state.url.startswith(SQLITE):
+        own["the ledger"] = state.file
+    for policy in policies:
+        source, root = policy.source, stores[policy.source.store].root
+        if root is None:
+            continue
+        bucket = (root / source.bucket).resolve()
+        for name, file in own.items():
+            there = file.resolve()
+            if there.is_relative_to(bucket) and str(there.relative_to(bucket)).startswith(
+                source.prefix
+            ):
+                yield Problem(
+                    ("policies", policy.name, "objects", "prefix"),
+                    f"{name} lies among the files that it describes ({there})",
+                    "move it out of the bucket, or narrow the prefix",
+                )
 
 
 def _warnings(file: File) -> Iterator[Finding]:

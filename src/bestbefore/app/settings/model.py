@@ -33,7 +33,8 @@ class QueueSettings:
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """One object store. None leaves a value to the client library's own defaults."""
+    """One object store. None leaves a value to the client library's own defaults; ``root`` is
+    the absolute path of a store of kind ``"directory"``, and only of one."""
 
     name: str
     kind: str
@@ -41,6 +42,7 @@ class StoreSettings:
     region: str | None = None
     access_key_id: str | None = field(default=None, repr=False)
     secret_access_key: str | None = field(default=None, repr=False)
+    root: Path | None = None
 
     @property
     def place(self) -> str:

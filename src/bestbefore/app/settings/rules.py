@@ -10,7 +10,7 @@ from typing import Any
 
 from bestbefore.app.settings import values
 from bestbefore.app.settings.problems import Place, Problem, Unfit, shown
-from bestbefore.app.settings.schema import NAMED
+from bestbefore.app.settings.schema import NAMED, StoreSection
 from bestbefore.domain.selection import MAX_KEY_BYTES
 
 Raw = Mapping[str, Any]
@@ -23,13 +23,14 @@ def check(raw: Raw) -> Iterator[Problem]:
     stores = part(raw, "stores")
     for name, store in stores.items():
         if isinstance(store, dict):
-            yield from _credentials(("stores", name), store)
+            yield from _kind(("stores", name), store)
     for name, policy in part(raw, "policies").items():
         objects = part(policy, "objects") if isinstance(policy, dict) else {}
         if objects:
             place = ("policies", name, "objects")
             yield from _store(place, objects, list(stores))
             yield from _scope(place, objects)
+            yield from _folders(place, objects, stores)
             yield from _choice(place, objects)
             yield from _kept(place, objects)
             yield from _tags(place, objects)
@@ -61,6 +62,46 @@ def _credentials(place: Place, store: Raw) -> Iterator[Problem]:
             (*place, other),
             f"expected it beside {given[0]}, found none",
             f"add {other}_env, or leave both out for boto3's own credential chain",
+        )
+
+
+def _kind(place: Place, store: Raw) -> Iterator[Problem]:
+    """What one kind of store takes means nothing to the other."""
+    kind = store.get("kind")
+    if kind != "directory":
+        yield from _credentials(place, store)
+    if kind == "directory":
+        for key in sorted(store.keys() - {"kind", "root"} & StoreSection.model_fields.keys()):
+            yield Problem(
+                (*place, key),
+                'a store of kind "directory" has none',
+                'remove it, or write kind = "s3"',
+            )
+        if "root" not in store:
+            yield Problem(
+                (*place, "root"),
+                "expected the folder whose folders are the buckets, found none",
+                'add root = "/srv/data"',
+            )
+    elif kind == "s3" and "root" in store:
+        yield Problem(
+            (*place, "root"),
+            'a store of kind "s3" has none',
+            'remove it, or write kind = "directory"',
+        )
+
+
+def _folders(place: Place, objects: Raw, stores: Raw) -> Iterator[Problem]:
+    """Keys of a directory store are paths below the bucket, so a prefix has to begin one."""
+    name, prefix = objects.get("store"), objects.get("prefix")
+    if not isinstance(name, str) or not isinstance(prefix, str):
+        return
+    parts = prefix.split("/")[:-1]
+    if part(stores, name).get("kind") == "directory" and not {"", ".", ".."}.isdisjoint(parts):
+        yield Problem(
+            (*place, "prefix"),
+            f"expected a path below the bucket, found {shown(prefix)}",
+            'write folders and "/" between them, without "/" at the beginning, "//", "." or ".."',
         )
 
 

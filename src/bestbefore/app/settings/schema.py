@@ -60,6 +60,7 @@ class StoreSection(Section):
     secret_access_key: Plain | None = None
     secret_access_key_env: Variable | None = None
     secret_access_key_file: Text | None = None
+    root: Annotated[str, AfterValidator(values.folder)] | None = None
 
 
 class AttemptsSection(Section):

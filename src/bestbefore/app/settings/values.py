@@ -16,7 +16,7 @@ NAME_RULE = "lower-case letters, digits, dots, underscores and hyphens, a letter
 SHORTEST_LEASE = timedelta(seconds=60)
 LONGEST_LEASE = timedelta(hours=12)
 
-_BUCKET = re.compile(r"[A-Za-z0-9._-]{1,255}")
+_BUCKET = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,255}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SIZE = re.compile(r"(\d{1,15}) ?([A-Za-z]+)", re.ASCII)
 _UNITS: dict[str, int] = {"B": 1} | {
@@ -199,6 +199,17 @@ def object_key(value: str) -> str:
         raise Unfit(
             f"expected a key in the policy's bucket, found {shown(value)}",
             'write for example "exports/current.json"',
+        )
+    return value
+
+
+def folder(value: str) -> str:
+    """The path of a folder, taken as it stands."""
+    resolved(value)
+    if value.startswith("~") or not value.isprintable():
+        raise Unfit(
+            f"expected the plain path of a folder, found {shown(value)}",
+            'write it in full, as in "/srv/data"',
         )
     return value
 
