@@ -1,9 +1,15 @@
 """A directory store to try: a root with one bucket, and somebody who puts files there."""
 
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
+
+import pytest
 
 from bestbefore.adapters.objects.directory import DirectoryDeleter, DirectoryLister
 from bestbefore.contracts.objects import ObjectWorld
@@ -30,4 +36,51 @@ def directory(root: Path, bucket: str = BUCKET) -> ObjectWorld:
         DirectoryDeleter(root),
         lambda key, body: put(root / bucket, key, body),
         bucket,
+    )
+
+
+@contextmanager
+def nobody(folder: Path) -> Iterator[None]:
+    """Act as a user without any privilege; *folder*, and the way to it, is opened to all first."""
+    for path in (folder, *folder.parents):
+        if path.stat().st_mode & 0o055 != 0o055:
+            path.chmod(path.stat().st_mode | 0o055)
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def in_namespace(folder: Path, script: str) -> str:
+    """Run *script* where it may mount file systems that nobody else sees, with *folder* as its
+    working directory; returns what it printed. Skips where the kernel has no such namespaces."""
+    inside = ["unshare", "--mount", "--propagation", "private"]
+    if os.geteuid() != 0:
+        inside += ["--user", "--map-root-user"]
+    try:
+        allowed = subprocess.run([*inside, "true"], capture_output=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("no `unshare` (util-linux)")
+    if allowed.returncode:
+        pytest.skip(f"no mount namespaces here: {allowed.stderr.decode().strip()}")
+    done = subprocess.run(
+        [*inside, sys.executable, "-c", script],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def mounting(*mounts: str) -> str:
+    """The beginning of a script for `in_namespace`: each of *mounts* is a command to run."""
+    return "import subprocess\n" + "".join(
+        f"subprocess.run({mount.split()!r}, check=True)\n" for mount in mounts
     )

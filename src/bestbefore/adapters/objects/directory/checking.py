@@ -95,7 +95,7 @@ def _judge(folder: Folder, seen: _Seen) -> None:
 
 
 def _said(seen: _Seen, place: str, *, partly: bool) -> Iterator[Finding]:
-    looked = f"{seen.folders:,} folders looked at" + (", not all there are" if partly else "")
+    looked = f"folders looked at: {seen.folders:,}" + (", not all there are" if partly else "")
     if not seen.folders:
         yield Finding("prefix-missing", Level.WARNING, f"{place}: there is no such folder yet", "")
     elif seen.denied:
@@ -110,7 +110,7 @@ def _said(seen: _Seen, place: str, *, partly: bool) -> Iterator[Finding]:
         yield Finding("sticky-folder", Level.WARNING, said, "run as the owner of the files")
     for paths, what in (
         (seen.links, "links"),
-        (seen.mounted, "file systems mounted inside"),
+        (seen.mounted, "other file systems"),
         (seen.others, "pipes, sockets or devices"),
     ):
         if paths:
@@ -119,4 +119,4 @@ def _said(seen: _Seen, place: str, *, partly: bool) -> Iterator[Finding]:
 
 
 def _many(paths: Sequence[str], what: str) -> str:
-    return f"{len(paths):,} {what}: {paths[0]}" + (", …" if len(paths) > 1 else "")
+    return f"{what}: {len(paths):,} ({paths[0]}{', …' if len(paths) > 1 else ''})"

@@ -60,7 +60,7 @@ class Folder:
 
     def inner(self, name: str) -> "Folder | None":
         """The folder *name* in this one; None where there is none on this file system."""
-        path = f"{self.path}/{name}"
+        path = self.path if name == "." else f"{self.path}/{name}"
         try:
             descriptor = os.open(name, _ITSELF, dir_fd=self.descriptor)
         except OSError as error:
