@@ -6,6 +6,7 @@ all processes of its world share: a file with an offset, read on every look.
 """
 
 import gc
+import itertools
 import mmap
 import os
 import random
@@ -17,8 +18,10 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from bestbefore.adapters.objects import s3
+from bestbefore.adapters.objects.directory import DirectoryDeleter, DirectoryLister
 from bestbefore.adapters.objects.s3 import S3Settings
 from bestbefore.adapters.objects.s3.client import plain_client
 from bestbefore.adapters.state.database import Database
@@ -80,6 +83,8 @@ def open_world(folder: Path, timeout: timedelta = timedelta(seconds=30)) -> Syst
     clock = SharedClock(folder / "clock")
 
     def connected(settings: StoreSettings, clock: Clock) -> Store:
+        if settings.root is not None:
+            return Store(DirectoryLister(settings.root), DirectoryDeleter(settings.root))
         there = S3Settings(
             settings.endpoint_url,
             settings.region,
@@ -126,3 +131,19 @@ def worker(arguments: Sequence[str]) -> None:
     if report.abandoned:
         sys.stdout.flush()
         os._exit(0)
+
+
+def worker_killed_after(arguments: Sequence[str]) -> None:
+    """`worker`, killed right behind its so many-th unlink: ``unlinks concurrency [drain]``."""
+    unlinks, *more = arguments
+    left = itertools.count(int(unlinks) - 1, -1)
+    unlink = os.unlink
+
+    def last(*given: Any, **named: Any) -> None:
+        unlink(*given, **named)
+        # Only those of a store go through a folder.
+        if "dir_fd" in named and next(left) == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    os.unlink = last
+    worker(more)
