@@ -2,8 +2,9 @@
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from bestbefore.contracts.objects import EVERYTHING, ObjectWorld
 from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.finding import Level
 from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.selection import Listed
 from bestbefore.ports.objects import StoreError
 from support.directory import BUCKET, directory, in_namespace, mounting, nobody
 
@@ -79,31 +81,59 @@ def test_what_an_unlink_says_is_the_files_own_result(
         assert not said.whole_source
 
 
-def test_an_outage_ends_a_batch_before_its_lease_does(store: ObjectWorld, breaks: Break) -> None:
+def test_an_outage_ends_a_batch_before_its_lease_does(
+    store: ObjectWorld, breaks: Break, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A server that does not answer costs a timeout for each file that is tried."""
+    now = [0.0]
+    monkeypatch.setattr("bestbefore.adapters.objects.directory.visits.monotonic", lambda: now[0])
     for n in range(100):
         store.put(f"{n:03}", b"x")
     tried: list[str] = []
 
     def chosen(name: str) -> bool:
         tried.append(name)
+        now[0] += 10.0 * (name > "009")
         return name > "009"
 
     breaks(errno.ETIMEDOUT, chosen)
     results = store.delete(store.targets())
     assert list(results[:10]) == [Outcome.DELETED] * 10
     assert {failure(result).failure_class for result in results[10:]} == {FailureClass.TRANSIENT}
-    assert len(tried) == 13
+    assert len(tried) == 12
     assert failure(results[-1]).error.startswith("not tried, as before it ")
 
 
 def test_bad_files_among_good_ones_are_no_outage(store: ObjectWorld, breaks: Break) -> None:
     for n in range(40):
         store.put(f"{n:03}", b"x")
-    breaks(errno.EIO, lambda name: int(name) % 3 == 0)
+    breaks(errno.EIO, lambda name: 10 <= int(name) < 26)
     results = store.delete(store.targets())
-    assert sum(isinstance(result, Failure) for result in results) == 14
-    assert len(store.keys()) == 14
+    assert sum(isinstance(result, Failure) for result in results) == 16
+    assert len(store.keys()) == 16
+
+
+def test_a_file_that_cannot_even_be_looked_at_fails_alone(
+    store: ObjectWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its inode is damaged, say, and it is the first of its folder."""
+    for key in ("d/a", "d/b", "d/c"):
+        store.put(key, b"x")
+    targets = store.targets()
+    stat = os.stat
+
+    def damaged(name: str, **more: Any) -> os.stat_result:
+        if name == "a":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), name)
+        return stat(name, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "stat", damaged)
+        looks = store.lister.look(BUCKET, ["d/a", "d/b", "d/c"])
+        results = store.delete(targets)
+    assert [type(look) for look in looks.values()] == [Failure, Listed, Listed]
+    assert failure(results[0]).failure_class is FailureClass.TRANSIENT
+    assert list(results[1:]) == [Outcome.DELETED, Outcome.DELETED]
 
 
 def test_a_denied_folder_fails_for_its_own_files_only_and_says_what_is_needed(
@@ -182,6 +212,47 @@ def test_a_root_that_is_not_there_is_not_an_empty_one(tmp_path: Path) -> None:
     (tmp_path / "disk").write_text("a file")
     with pytest.raises(StoreError, match="this is no folder"):
         lister.describe(BUCKET)
+
+
+def test_a_locale_that_garbles_names_is_refused_before_anything_is_planned(
+    store: ObjectWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.getfilesystemencoding", lambda: "iso8859-1")
+    with pytest.raises(StoreError, match="PYTHONUTF8=1"):
+        store.lister.describe(BUCKET)
+
+
+@pytest.mark.parametrize("call", ["open", "stat", "fstat", "scandir", "fstatvfs"])
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ENOTCONN])
+def test_whichever_call_a_sick_disk_fails_nothing_but_a_failure_comes_out(
+    store: ObjectWorld, monkeypatch: pytest.MonkeyPatch, call: str, number: int
+) -> None:
+    for n in range(20):
+        store.put(f"d/{n}", b"x")
+    targets = store.targets()
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+    def sick(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    for ask in (
+        lambda: store.lister.describe(BUCKET),
+        lambda: store.lister.ranges(BUCKET, "", 8),
+        lambda: store.listed(),
+        lambda: list(store.lister.look(BUCKET, ["d/1", "d/2"]).values()),
+        lambda: store.delete(targets),
+        lambda: store.deleter.check(BUCKET, ""),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(os, call, sick)
+            try:
+                answer = ask()
+            except StoreError as error:
+                answer = [error.failure]
+        for result in answer if isinstance(answer, Sequence) else ():
+            if isinstance(result, Failure):
+                assert result.failure_class is FailureClass.TRANSIENT
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
 
 
 def test_the_same_folder_without_its_disk_is_another_place(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_a_bucket_that_is_a_link_is_refused(store: ObjectWorld, root: Path, outs
         lambda: store.lister.page("linked", "", EVERYTHING),
         lambda: store.lister.look("linked", ["a.json"]),
     ):
-        with pytest.raises(StoreError, match="a link is none") as raised:
+        with pytest.raises(StoreError, match="a link to one is not followed") as raised:
             ask()
         assert raised.value.failure.whole_source
 

@@ -2,8 +2,7 @@
 
 import errno
 import os
-from collections.abc import Generator, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
@@ -12,17 +11,14 @@ from bestbefore.adapters.objects.directory.checking import findings
 from bestbefore.adapters.objects.directory.errors import DELETING, failure
 from bestbefore.adapters.objects.directory.files import etag
 from bestbefore.adapters.objects.directory.folders import Folder, Root
-from bestbefore.adapters.objects.directory.keys import by_folder, folders, readable, unfit
+from bestbefore.adapters.objects.directory.keys import readable, unfit
+from bestbefore.adapters.objects.directory.visits import visit
 from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.finding import Finding, Level
 from bestbefore.domain.outcome import Outcome
 from bestbefore.ports.objects import StoreError, Target
 
 Result: TypeAlias = Outcome | Failure
-
-_OUTAGE = 3
-"""So many files in a row, in trouble that passes, and the rest of a batch is not tried: each may
-have waited for a server's timeout, and a batch has to end within its lease."""
 
 
 class DirectoryDeleter:
@@ -57,47 +53,23 @@ class DirectoryDeleter:
             return [Finding(code, Level.ERROR, str(error), "nothing is planned before it is read")]
 
     def _delete(self, bucket: str, targets: Sequence[Target]) -> dict[str, Result]:
+        by_key = {target.key: target for target in targets}
         results: dict[str, Result] = {}
         try:
-            with self._root.bucket(bucket) as folder, closing(_each(folder, targets)) as each:
-                in_a_row = 0
-                for key, result in each:
-                    results[key] = result
-                    if not isinstance(result, Failure):
-                        in_a_row = 0
-                        continue
-                    in_a_row += result.failure_class is FailureClass.TRANSIENT
-                    if result.whole_source or in_a_row == _OUTAGE:
-                        said = replace(result, error=f"not tried, as before it {result.error}")
-                        return dict.fromkeys((t.key for t in targets), said) | results
+            with self._root.bucket(bucket) as top:
+
+                def unlink(folder: Folder, name: str, key: str) -> Result:
+                    return _unlink(top, folder, name, by_key[key])
+
+                for key, result in visit(top, list(by_key), unlink):
+                    results[key] = result or Outcome.ABSENT
         except StoreError as error:
-            return dict.fromkeys((t.key for t in targets), error.failure) | results
+            return dict.fromkeys(by_key, error.failure) | results
         return results
 
 
-def _each(bucket: Folder, targets: Sequence[Target]) -> Generator[tuple[str, Result], None, None]:
-    """Delete *targets* folder by folder."""
-    by_key = {target.key: target for target in targets}
-    for way, names in by_folder(by_key).items():
-        try:
-            folder = bucket.descend(folders(way) or [], exact=True)
-            if folder is None:
-                yield from ((way + name, Outcome.ABSENT) for name in names)
-                continue
-            with folder:
-                spelled = folder.spelled(names)
-                for name in names:
-                    key = way + name
-                    if name in spelled:
-                        yield key, _unlink(bucket, folder, name, by_key[key])
-                    else:
-                        yield key, Outcome.ABSENT
-        except StoreError as error:
-            yield from ((way + name, error.failure) for name in names)
-
-
 def _unlink(bucket: Folder, folder: Folder, name: str, target: Target) -> Result:
-    """Delete the file *name* in *folder* if it is still what was seen."""
+    """Delete the file *name* in *folder* if it is still what was seen. Raises StoreError."""
     try:
         seen = folder.file(name)
         if seen is None:
@@ -105,8 +77,6 @@ def _unlink(bucket: Folder, folder: Folder, name: str, target: Target) -> Result
         if etag(seen) != target.etag:
             return Outcome.CHANGED
         os.unlink(name, dir_fd=folder.descriptor)
-    except StoreError as error:
-        return error.failure
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.EISDIR):
             return Outcome.ABSENT

@@ -5,6 +5,7 @@ without following links. Only the way to the root itself may hold links: it is t
 """
 
 import os
+import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from errno import ENOENT
@@ -62,12 +63,11 @@ class Folder:
         """The folder *name* in this one; None where there is none on this file system."""
         path = self.path if name == "." else f"{self.path}/{name}"
         try:
-            descriptor = os.open(name, _ITSELF, dir_fd=self.descriptor)
+            inner = _opened(name, path, _ITSELF, self.descriptor)
         except OSError as error:
             if error.errno in NOTHING_THERE:
                 return None
             raise StoreError(failure(error, path, READING)) from error
-        inner = Folder(descriptor, path, os.fstat(descriptor).st_dev)
         if inner.device == self.device:
             return inner
         inner.close()
@@ -129,14 +129,21 @@ class Folder:
         for name in names:
             if name.isascii() in asked or not (others := other_spellings(name)):
                 continue
-            if (found := self._stat(name)) is None:
+            if (found := self._peek(name)) is None:
                 continue
             asked.add(name.isascii())
             for other in others:
-                same = self._stat(other)
+                same = self._peek(other)
                 if same is not None and os.path.samestat(found, same):
                     return True
         return False
+
+    def _peek(self, name: str) -> os.stat_result | None:
+        """`_stat` for a guess: what is wrong with a name shows when its own turn comes."""
+        try:
+            return self._stat(name)
+        except StoreError:
+            return None
 
     def _stat(self, name: str) -> os.stat_result | None:
         try:
@@ -161,8 +168,10 @@ class Root:
         path = f"{self.path}/{name}"
         if name in ("", ".", "..") or "/" in name or "\0" in name:
             raise refused(path, f"a bucket is a folder right in {self.path}: write its bare name")
+        if sys.getfilesystemencoding() != "utf-8":
+            raise refused(path, "names are not read as UTF-8 in this locale; set PYTHONUTF8=1")
         try:
-            with self._open() as root:
+            with _opened(str(self.path), str(self.path), _FOLDER, None) as root:
                 # Also through its own mount point: what a run remembers is the bucket's place.
                 found = root.spelled([name]) and _opened(name, path, _ITSELF, root.descriptor)
         except OSError as error:
@@ -171,19 +180,21 @@ class Root:
             raise refused(path, "there is no folder of exactly this name; correct its spelling")
         return found
 
-    def _open(self) -> Folder:
-        return _opened(str(self.path), str(self.path), _FOLDER, None)
-
 
 def _opened(name: str, path: str, flags: int, inside: int | None) -> Folder:
     descriptor = os.open(name, flags, dir_fd=inside)
-    return Folder(descriptor, path, os.fstat(descriptor).st_dev)
+    try:
+        return Folder(descriptor, path, os.fstat(descriptor).st_dev)
+    except BaseException:
+        os.close(descriptor)
+        raise
 
 
 def _unusable(error: OSError, path: str) -> StoreError:
     if error.errno in NOTHING_THERE:
-        what = "there is no such folder" if error.errno == ENOENT else "this is no folder"
-        return refused(path, f"{what} (a link is none); is its disk mounted?")
+        missing = "there is no such folder; is its disk mounted?"
+        other = "this is no folder, and a link to one is not followed; name the folder itself"
+        return refused(path, missing if error.errno == ENOENT else other)
     failed = failure(error, path, READING)
     denied = CLASSES.get(error.errno or 0) is FailureClass.PERMISSION
     return StoreError(replace(failed, whole_source=denied))

@@ -19,7 +19,7 @@ def octets(key: str) -> bytes:
 
 def readable(text: str) -> str:
     """*text*, which may hold a key or a path, as it can be shown and stored."""
-    return octets(text).decode(errors="backslashreplace")
+    return text.encode(errors="backslashreplace").decode()
 
 
 def unfit(key: str) -> str | None:

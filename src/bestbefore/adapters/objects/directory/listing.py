@@ -10,8 +10,9 @@ from typing import NamedTuple
 from bestbefore.adapters.objects.directory.errors import READING, failure
 from bestbefore.adapters.objects.directory.files import listed
 from bestbefore.adapters.objects.directory.folders import Folder, Root
-from bestbefore.adapters.objects.directory.keys import by_folder, folders, readable, unfit
+from bestbefore.adapters.objects.directory.keys import readable, unfit
 from bestbefore.adapters.objects.directory.splitting import split
+from bestbefore.adapters.objects.directory.visits import visit
 from bestbefore.adapters.objects.directory.walk import Walk
 from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.selection import Listed
@@ -70,11 +71,7 @@ class DirectoryLister:
             else:
                 fit.append(key)
         with self._root.bucket(bucket) as folder:
-            for way, names in by_folder(fit).items():
-                try:
-                    seen |= _look(folder, way, names)
-                except StoreError as error:
-                    seen |= dict.fromkeys((way + name for name in names), error.failure)
+            seen |= visit(folder, fit, _look)
         return seen
 
     def _resumed(self, place: tuple[str, str, KeyRange]) -> Walk | None:
@@ -96,13 +93,6 @@ class DirectoryLister:
             self._paused[place] = _Paused(walk, now)
 
 
-def _look(bucket: Folder, way: str, names: Sequence[str]) -> dict[str, Listed | None]:
-    """The files *names* in the folder *way*, as they are now."""
-    looks: dict[str, Listed | None] = dict.fromkeys((way + name for name in names), None)
-    folder = bucket.descend(folders(way) or [], exact=True)
-    if folder is not None:
-        with folder:
-            for name in folder.spelled(names):
-                if (seen := folder.file(name)) is not None:
-                    looks[way + name] = listed(way + name, seen)
-    return looks
+def _look(folder: Folder, name: str, key: str) -> Listed | None:
+    seen = folder.file(name)
+    return None if seen is None else listed(key, seen)
