@@ -82,6 +82,25 @@ def test_the_same_slot_twice_is_one_run(files: Cli) -> None:
     assert again["work"]["received"] == 0
 
 
+def test_a_pointer_and_a_hold_keep_files_as_they_keep_objects(files: Cli, tmp_path: Path) -> None:
+    bucket = tmp_path / "data" / "exports"
+    for generation in ("2026-01", "2026-02", "2026-03"):
+        put(bucket, f"exports/{generation}/a.json", b"x", OLD)
+    put(bucket, "exports/current.json", b"exports/2026-02/", OLD)
+    pointer = "exports/current.json"
+    pattern = r"exports/(?P<generation>\d{4}-\d{2})/"
+    files.policy("exports", generation=pattern, current_pointer=pointer)
+    files("hold", "add", "--store", "s", "--bucket", "exports", "--prefix", "exports/2026-03/",
+          "--reason", "audit")  # fmt: skip
+    assert "pointer-read" in {f["code"] for f in files.json("check")["findings"]}
+    assert files.json("run", "exports")["work"]["outcomes"] == {"deleted": 1}
+    assert left(files) == [
+        "exports/2026-02/a.json",
+        "exports/2026-03/a.json",
+        "exports/current.json",
+    ]
+
+
 def test_names_no_command_can_carry_are_refused_and_their_neighbours_go(files: Cli) -> None:
     (good,) = fill(files, 1)
     odd = os.fsencode(good.parent) + b"/caf\xe9.json"

@@ -117,6 +117,19 @@ def test_a_key_that_is_no_path_below_the_bucket_is_refused_before_any_call(
         assert not result.whole_source
 
 
+def test_a_pointer_is_read_from_a_file_and_from_nothing_else(
+    store: ObjectWorld, root: Path, outside: Path
+) -> None:
+    (root / BUCKET / "link").symlink_to(outside / "a.json")
+    (root / BUCKET / "folder").symlink_to(outside)
+    (root / BUCKET / "inner").mkdir()
+    os.mkfifo(root / BUCKET / "pipe")
+    for key in ("link", "folder/a.json", "inner", "pipe"):
+        assert store.lister.content(BUCKET, key, 100) is None
+    with pytest.raises(StoreError, match="no part that is empty"):
+        store.lister.content(BUCKET, "../../outside/a.json", 100)
+
+
 @pytest.mark.parametrize("prefix", ["/", "/etc/", "../", "a//", "./a/", "a/./", "a/../a/", "a\0/"])
 def test_a_prefix_that_no_key_begins_with_lists_nothing(store: ObjectWorld, prefix: str) -> None:
     store.put("a/b", b"x")

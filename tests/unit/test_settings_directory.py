@@ -67,9 +67,23 @@ def test_a_root_is_taken_as_it_stands_or_relative_to_the_file(read: Read, tmp_pa
         ('"digests"', '".."', "policies.weekly.objects.bucket", "the name of a bucket", "alone"),
         ('"digests"', '"a/b"', "policies.weekly.objects.bucket", "the name of a bucket", '"a"'),
         ('"exports/"', '"/exports/"', "policies.weekly.objects.prefix", "below the bucket", "//"),
-        ('"exports/"', '"a//"', "policies.weekly.objects.prefix", "below the bucket", "folders"),
+        ('"exports/"', '"a//"', "policies.weekly.objects.prefix", "below the bucket", "names"),
         ('"exports/"', '"a/../b/"', "policies.weekly.objects.prefix", "below the bucket", '".."'),
         ('"exports/"', '"./a/"', "policies.weekly.objects.prefix", "below the bucket", '"."'),
+        (
+            'prefix = "exports/"',
+            'prefix = "exports/"\nfolder_markers = "keep"',
+            "policies.weekly.objects.folder_markers",
+            "no such thing",
+            "remove folder_markers",
+        ),
+        (
+            'prefix = "exports/"',
+            'prefix = "exports/"\ngeneration = \'(?P<generation>.)\'\ncurrent_pointer = "../now"',
+            "policies.weekly.objects.current_pointer",
+            "below the bucket",
+            '".."',
+        ),
     ],
 )
 def test_one_wrong_key_is_one_problem_at_its_place(

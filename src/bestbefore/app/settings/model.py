@@ -47,6 +47,8 @@ class StoreSettings:
     @property
     def place(self) -> str:
         """Where the store is, so that two names for one place can be told."""
+        if self.root is not None:
+            return str(self.root.resolve())
         return self.endpoint_url or self.kind
 
 

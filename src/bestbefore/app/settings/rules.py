@@ -92,17 +92,25 @@ def _kind(place: Place, store: Raw) -> Iterator[Problem]:
 
 
 def _folders(place: Place, objects: Raw, stores: Raw) -> Iterator[Problem]:
-    """Keys of a directory store are paths below the bucket, so a prefix has to begin one."""
-    name, prefix = objects.get("store"), objects.get("prefix")
-    if not isinstance(name, str) or not isinstance(prefix, str):
+    """Keys of a directory store are paths below the bucket: so is a pointer, so begins a prefix."""
+    if _store_kind(objects, stores) != "directory":
         return
-    parts = prefix.split("/")[:-1]
-    if part(stores, name).get("kind") == "directory" and not {"", ".", ".."}.isdisjoint(parts):
-        yield Problem(
-            (*place, "prefix"),
-            f"expected a path below the bucket, found {shown(prefix)}",
-            'write folders and "/" between them, without "/" at the beginning, "//", "." or ".."',
-        )
+    for key, whole in (("prefix", False), ("current_pointer", True)):
+        written = objects.get(key)
+        if not isinstance(written, str):
+            continue
+        parts = written.split("/") if whole else written.split("/")[:-1]
+        if not {"", ".", ".."}.isdisjoint(parts):
+            yield Problem(
+                (*place, key),
+                f"expected a path below the bucket, found {shown(written)}",
+                'write names and "/" between them, without "/" at the beginning, "//", "." or ".."',
+            )
+
+
+def _store_kind(objects: Raw, stores: Raw) -> object:
+    name = objects.get("store")
+    return part(stores, name).get("kind") if isinstance(name, str) else None
 
 
 def _store(place: Place, objects: Raw, stores: list[str]) -> Iterator[Problem]:
@@ -191,14 +199,13 @@ def _tags(place: Place, objects: Raw) -> Iterator[Problem]:
 
 def _able(place: Place, objects: Raw, stores: Raw) -> Iterator[Problem]:
     """What only some kinds of stores know of their objects."""
-    name = objects.get("store")
-    store = part(stores, name) if isinstance(name, str) else {}
-    if store.get("kind") == "directory":
-        for key in ("storage_class", "tags", "lacks_tags"):
+    if _store_kind(objects, stores) == "directory":
+        for key in ("storage_class", "tags", "lacks_tags", "folder_markers"):
             if key in objects:
                 yield Problem(
                     (*place, key),
-                    f'{name} is a store of kind "directory", where files have no such thing',
+                    f'{objects["store"]} is a store of kind "directory", where files have no such '
+                    "thing",
                     f"remove {key}",
                 )
 

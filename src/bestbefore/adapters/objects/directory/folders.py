@@ -26,6 +26,7 @@ from bestbefore.ports.objects import StoreError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _ITSELF = _FOLDER | os.O_NOFOLLOW
+_UNREAD = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # opening a pipe must not wait for a writer
 
 
 class Folder:
@@ -94,6 +95,20 @@ class Folder:
         """The file *name* as it is now; None where there is none. A link or a device is none."""
         found = self._stat(name)
         return found if found is not None and S_ISREG(found.st_mode) else None
+
+    def content(self, name: str, most: int) -> bytes | None:
+        """The first *most* bytes of the file *name*; None where there is none."""
+        try:
+            descriptor = os.open(name, _UNREAD, dir_fd=self.descriptor)
+            try:
+                return _read(descriptor, most)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            if error.errno in NOTHING_THERE:
+                return None
+            needed = "this user needs the right to read it"
+            raise StoreError(failure(error, f"{self.path}/{name}", needed)) from error
 
     def names(self) -> list[str]:
         """The names of its files and, with "/" behind them, of its folders; in no order."""
@@ -179,6 +194,15 @@ class Root:
         if not found:
             raise refused(path, "there is no folder of exactly this name; correct its spelling")
         return found
+
+
+def _read(descriptor: int, most: int) -> bytes | None:
+    if not S_ISREG(os.fstat(descriptor).st_mode):
+        return None
+    read = b""
+    while len(read) < most and (more := os.read(descriptor, most - len(read))):
+        read += more
+    return read
 
 
 def _opened(name: str, path: str, flags: int, inside: int | None) -> Folder:

@@ -74,6 +74,23 @@ class DirectoryLister:
             seen |= visit(folder, fit, _look)
         return seen
 
+    def tags(
+        self, bucket: str, keys: Sequence[str]
+    ) -> Mapping[str, Mapping[str, str] | Failure | None]:
+        """Files have none, and what cannot be asked is no empty answer."""
+        said = readable(f"{self._root.path}/{bucket}: files in folders have no tags")
+        return dict.fromkeys(keys, Failure(FailureClass.MALFORMED, said))
+
+    def content(self, bucket: str, key: str, most: int) -> bytes | None:
+        if (reason := unfit(key)) is not None:
+            path = readable(f"{self._root.path}/{bucket}/{key}")
+            raise StoreError(Failure(FailureClass.MALFORMED, f"{path}: {reason}"))
+        with self._root.bucket(bucket) as top:
+            ((_, found),) = visit(top, [key], lambda folder, name, _: folder.content(name, most))
+        if isinstance(found, Failure):
+            raise StoreError(found)
+        return found
+
     def _resumed(self, place: tuple[str, str, KeyRange]) -> Walk | None:
         with self._lock:
             paused = self._paused.pop(place, None)
