@@ -1,3 +1,9 @@
 """Fixtures live in ``tests/support``, one module per thing they bring up."""
 
-pytest_plugins = ["support.faults", "support.forks", "support.seaweed", "support.cli"]
+pytest_plugins = [
+    "support.faults",
+    "support.forks",
+    "support.seaweed",
+    "support.cli",
+    "support.directory",
+]

@@ -136,35 +136,33 @@ def test_a_file_that_cannot_even_be_looked_at_fails_alone(
     assert list(results[1:]) == [Outcome.DELETED, Outcome.DELETED]
 
 
-def test_a_denied_folder_fails_for_its_own_files_only_and_says_what_is_needed(
-    store: ObjectWorld, tmp_path: Path
-) -> None:
+def test_a_denied_folder_fails_for_its_own_files_only_and_says_what_is_needed(public: Path) -> None:
+    store = directory(public)
     for key in ("kept/a", "own/a", "own/b"):
         store.put(key, b"x")
-    (tmp_path / BUCKET / "own").chmod(0o777)
-    (tmp_path / BUCKET / "kept").chmod(0o555)
+    (public / BUCKET / "own").chmod(0o777)
+    (public / BUCKET / "kept").chmod(0o555)
     targets = store.targets()
-    with nobody(tmp_path / BUCKET):
+    with nobody():
         denied, *own = store.delete(targets)
         findings = store.deleter.check(BUCKET, "")
     assert own == [Outcome.DELETED, Outcome.DELETED]
     said = failure(denied)
     assert said.failure_class is FailureClass.PERMISSION
-    assert f"{tmp_path}/{BUCKET}/kept/a: Permission denied (EACCES)" in said.error
+    assert f"{public}/{BUCKET}/kept/a: Permission denied (EACCES)" in said.error
     assert "rights to write to and to search the folder" in said.error
     [finding] = [finding for finding in findings if finding.code == "delete-denied"]
-    assert f"{tmp_path}/{BUCKET}/kept" in finding.message
+    assert f"{public}/{BUCKET}/kept" in finding.message
     assert finding.remedy
 
 
-def test_a_folder_with_a_sticky_bit_keeps_what_others_own(
-    store: ObjectWorld, tmp_path: Path
-) -> None:
+def test_a_folder_with_a_sticky_bit_keeps_what_others_own(public: Path) -> None:
+    store = directory(public)
     if os.geteuid() != 0:
         pytest.skip("needs files of another user, which takes root")
     store.put("d/a", b"x")
-    (tmp_path / BUCKET / "d").chmod(0o1777)
-    with nobody(tmp_path / BUCKET):
+    (public / BUCKET / "d").chmod(0o1777)
+    with nobody():
         (result,) = store.delete(store.targets())
         findings = store.deleter.check(BUCKET, "d/")
     assert failure(result).failure_class is FailureClass.PERMISSION
@@ -173,33 +171,33 @@ def test_a_folder_with_a_sticky_bit_keeps_what_others_own(
 
 
 def test_a_folder_that_cannot_be_read_fails_the_listing_and_is_not_passed_over(
-    store: ObjectWorld, tmp_path: Path
+    public: Path,
 ) -> None:
     """What is not seen cannot be kept: the newest generation may be in there."""
+    store = directory(public)
     for key in ("a/1", "secret/1", "z/1"):
         store.put(key, b"x")
-    (tmp_path / BUCKET / "secret").chmod(0)
-    with nobody(tmp_path / BUCKET):
+    (public / BUCKET / "secret").chmod(0)
+    with nobody():
         with pytest.raises(StoreError) as raised:
             store.listed()
         checked = store.deleter.check(BUCKET, "")
         assert store.keys("a/") == {"a/1"}
-    (tmp_path / BUCKET / "secret").chmod(0o700)
+    (public / BUCKET / "secret").chmod(0o700)
     assert raised.value.failure.failure_class is FailureClass.PERMISSION
     assert f"{BUCKET}/secret: " in str(raised.value)
     assert "to read and to search" in str(raised.value)
     assert [finding.level for finding in checked] == [Level.ERROR]
 
 
-def test_a_bucket_nobody_may_enter_stops_the_policy_and_not_each_command(
-    store: ObjectWorld, tmp_path: Path
-) -> None:
+def test_a_bucket_nobody_may_enter_stops_the_policy_and_not_each_command(public: Path) -> None:
+    store = directory(public)
     store.put("a", b"x")
     targets = store.targets()
-    (tmp_path / BUCKET).chmod(0)
-    with nobody(tmp_path):
+    (public / BUCKET).chmod(0)
+    with nobody():
         (result,) = store.delete(targets)
-    (tmp_path / BUCKET).chmod(0o700)
+    (public / BUCKET).chmod(0o700)
     assert failure(result).failure_class is FailureClass.PERMISSION
     assert failure(result).whole_source
 

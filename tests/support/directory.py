@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -39,20 +40,27 @@ def directory(root: Path, bucket: str = BUCKET) -> ObjectWorld:
     )
 
 
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A folder that every user may enter; pytest's own are for the one who runs it."""
+    with tempfile.TemporaryDirectory(prefix="bestbefore-test-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 @contextmanager
-def nobody(folder: Path) -> Iterator[None]:
-    """Act as a user without any privilege; *folder*, and the way to it, is opened to all first."""
-    for path in (folder, *folder.parents):
-        if path.stat().st_mode & 0o055 != 0o055:
-            path.chmod(path.stat().st_mode | 0o055)
+def nobody() -> Iterator[None]:
+    """Act as a user without any privilege."""
     if os.geteuid() != 0:
         yield
         return
+    os.setegid(65534)
     os.seteuid(65534)
     try:
         yield
     finally:
         os.seteuid(0)
+        os.setegid(0)
 
 
 def in_namespace(folder: Path, script: str) -> str:
