@@ -35,7 +35,7 @@ lock: ## Resolve requirements/*.txt again (needs uv; UPGRADE=--upgrade for newer
 	@set -e; for name in $(LOCKS); do \
 		beside="$$([ $$name = dev ] || echo --constraints requirements/dev.txt)"; \
 		uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-			--no-emit-index-url --no-emit-find-links --extra s3 --group $$name $(UPGRADE) $$beside \
+			--no-emit-index-url --no-emit-find-links --extra s3 --extra postgresql --group $$name $(UPGRADE) $$beside \
 			--output-file requirements/$$name.txt pyproject.toml requirements/build.in; \
 		echo "locked requirements/$$name.txt"; \
 	done

@@ -6,4 +6,5 @@ pytest_plugins = [
     "support.seaweed",
     "support.cli",
     "support.directory",
+    "support.postgresql",
 ]

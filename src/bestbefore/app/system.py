@@ -125,6 +125,7 @@ class System:
         plan_on: Callable[[], bool] | None = None,
     ) -> Worker:
         """A worker for every policy of the configuration, or for *only* one."""
+        self._database.give_up_when(stopping)
         policies = self.settings.policies
         priorities = {name: policy.priority for name, policy in policies.items()}
 
@@ -144,6 +145,8 @@ class System:
                 publish=publish,
                 plan_on=plan_on or (lambda: self.plan_on(stopping)),
                 stopping=stopping,
+                rest=lambda seconds: self._database.rest(seconds, self.clock.sleep),
+                longest_rest=self._database.longest_rest,
                 on_progress=on_progress,
                 only=only,
             ),

@@ -9,6 +9,8 @@ _TEMPLATE = r"""# bestbefore.toml: what may go, when, and how much at most.
 [state]
 # The ledger: what was planned, done, or failed. Relative to this file. Back it up.
 url = "sqlite:///bestbefore.db"
+# For workers on several machines, with the extra "postgresql":
+#url = "postgresql+psycopg://bestbefore@db.example.com/bestbefore"
 #url_env = "BESTBEFORE_STATE_URL"
 #url_file = "/run/secrets/bestbefore-state-url"
 

@@ -1,4 +1,7 @@
-"""What one worker thread does with one batch: confirm, look again, delete. It never raises."""
+"""What one worker thread does with one batch: confirm, look again, delete.
+
+What fails is a result, never an exception, unless it is the ledger.
+"""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +16,7 @@ from bestbefore.domain.policy import Policy
 from bestbefore.domain.selection import HOLD, TAGS
 from bestbefore.domain.tags import kept_by_tags
 from bestbefore.ports.clock import Clock
-from bestbefore.ports.ledger import Operation, WorkLedger
+from bestbefore.ports.ledger import LedgerError, Operation, WorkLedger
 from bestbefore.ports.objects import ObjectDeleter, ObjectLister, StoreError, Target
 from bestbefore.stages.confirm import Confirmed
 
@@ -41,9 +44,14 @@ class Attempts:
         self._confirmed = Confirmed(self.lister, self.ledger, self.clock)
 
     def make(self, policy: Policy, operations: Sequence[Operation]) -> list[Result]:
-        """One result per operation, in their order. They are of one run and distinct by key."""
+        """One result per operation, in their order. They are of one run and distinct by key.
+
+        Raises LedgerError where the ledger cannot be read: that is no failure of any object.
+        """
         try:
             return self._make(policy, operations)
+        except LedgerError:
+            raise
         except StoreError as error:
             return [error.failure] * len(operations)
         except Exception as error:  # a fault of ours must not take 999 neighbours with it

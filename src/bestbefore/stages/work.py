@@ -58,8 +58,10 @@ class Options:
 class Handles:
     """Everything a worker uses that is not its own.
 
-    ``publish`` dispatches for the policy versions it is given; ``plan_on`` continues plans that
-    nobody works on and raises if it cannot; ``stopping`` says that the process shall end.
+    ``rest`` passes so many seconds on the clock, or less where it hears that there may be something
+    to do; ``longest_rest`` is how long that may be. ``publish`` dispatches for the policy versions
+    it is given; ``plan_on`` continues plans that nobody works on and raises if it cannot;
+    ``stopping`` says that the process shall end.
     ``only`` narrows everything to one policy.
     """
 
@@ -73,6 +75,8 @@ class Handles:
     publish: Callable[[Sequence[PolicyVersion]], int]
     plan_on: Callable[[], bool]
     stopping: Callable[[], bool]
+    rest: Callable[[float], None]
+    longest_rest: float
     on_progress: Callable[[Report], None] = lambda _: None
     only: str | None = None
 
@@ -98,6 +102,8 @@ class Worker:
         self._health: dict[str, Health] = {}
         self._starved = True
         self._idle_seconds = _FIRST_IDLE_SECONDS
+        # A drain waits for what is dated, of which nobody tells it.
+        self._longest_rest = _IDLE_SECONDS if options.drain else handles.longest_rest
         self._extended_at = handles.clock.now()
         self._suspects_at = handles.clock.now()
         self._planning: Future[bool] | None = None
@@ -127,8 +133,8 @@ class Worker:
                         self._report.left = left
                         break
                     self._suspects_at = self._h.clock.now()
-                    self._h.clock.sleep(self._idle_seconds)
-                    self._idle_seconds = min(_IDLE_SECONDS, 2 * self._idle_seconds)
+                    self._h.rest(self._idle_seconds)
+                    self._idle_seconds = min(self._longest_rest, 2 * self._idle_seconds)
             else:
                 self._report.stopped = True
         finally:

@@ -5,12 +5,12 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -18,14 +18,20 @@ from sqlalchemy.pool import QueuePool
 
 from bestbefore.ports.ledger import LedgerError
 
+if TYPE_CHECKING:
+    from bestbefore.adapters.state.postgresql import Server
+
 _MIGRATIONS = Path(__file__).with_name("migrations")
 _VERSIONS = sorted(file.name[:4] for file in (_MIGRATIONS / "versions").glob("[0-9]*.py"))
-_NEWEST = _VERSIONS[-1]
+NEWEST = _VERSIONS[-1]
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "ceph"}
 _BUSY_TIMEOUT_SECONDS = 30
+_LONGEST_REST_SECONDS = 0.25
 _TURN_SECONDS = 10.0
 _TURN_POLL_SECONDS = 0.002
 _UNUSABLE = (sa.exc.OperationalError, sa.exc.DatabaseError)
+_MOVED = "moved to "
+_INCOMING = "incoming"
 _CACHE_KIB = 64 * 1024
 # Pages of a random index are written again and again; checkpointing them every 4 MB, the default,
 # would write most of them to the database file each time.
@@ -54,76 +60,138 @@ class Database:
     """Transactions on the state database. Reads see the last commit, and wait for nobody."""
 
     def __init__(self, url: str) -> None:
-        self.url = sa.make_url(url)
+        self.url = _parsed(url)
+        self.name = str(self.url.set(query={}))  # str() hides the password, but not a parameter's
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self._server: Server | None = None
         if self.is_sqlite:
             _refuse_network_file_system(self.url)
-        self._writer, self._reader = _engines(self.url, is_sqlite=self.is_sqlite)
+            self._writer, self._reader = _sqlite_engines(self.url)
+        else:
+            self._server = _server(self.url)
+            self._writer, self._reader = self._server.writer, self._server.reader
         with self._explained():
-            self._turn = _Turn(self.url if self.is_sqlite else None)
+            self._turn = _Turn(self.url) if self.is_sqlite else None
 
     def prepare(self) -> None:
         """Create or upgrade the schema, under a lock.
 
-        Raises LedgerError where the schema is newer than this process.
+        Raises LedgerError where the schema is newer than this process, or the ledger was moved.
         """
         with self.read() as connection:
-            if _found_version(connection) == _NEWEST:
+            if found_version(connection) == NEWEST:
                 return
         # Imported here: it takes longer than the rest of the program, and is rarely needed.
         from alembic import command, config
 
         with self.write() as connection:
-            found = _found_version(connection)
-            if found is not None and found not in _VERSIONS:
-                raise LedgerError(
-                    f"state database {self.url}: its schema is {found}, which is newer than this "
-                    f"process (expected {_NEWEST}); upgrade bestbefore here"
-                )
+            found = found_version(connection)
+            if found is None:
+                self._refuse_other_encodings(connection)
+            elif found not in _VERSIONS:
+                raise LedgerError(f"state database {self.name}: {_why_not(found)}")
             settings = config.Config()
             settings.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
             settings.attributes["connection"] = connection
             command.upgrade(settings, "head")
 
     @contextmanager
-    def write(self) -> Iterator[sa.Connection]:
-        """A transaction that holds the write lock from its start.
+    def write(self, *, shared: bool = False) -> Iterator[sa.Connection]:
+        """A transaction that no other one runs beside, from its start to its end.
 
-        Taking it at once, instead of at the first write, is what keeps SQLite from answering
-        "database is locked" to a transaction that read first (O-DBF-03).
+        So what it reads stays true until it has written. On SQLite that is the file's one write
+        lock; taking it at once, instead of at the first write, is what keeps SQLite from answering
+        "database is locked" to a transaction that read first (O-DBF-03). On PostgreSQL it is a lock
+        of our own.
+
+        *Shared* ones may run beside each other there, so that workers do not wait for workers.
+        That is for what decides nothing by reading first: each statement has to hold its condition
+        itself, as in "of these, what is still held under this token". They lock rows of operations
+        first, then of runs, then of tallies, the latter two in the order of their keys, so that no
+        two of them ever wait for each other.
         """
-        with self._explained(), self._turn, self._writer.begin() as connection:
+        committing = False
+        with (
+            self._explained(undone=lambda: not committing),
+            self._turn or nullcontext(),
+            self._connect(self._writer) as connection,
+            connection.begin(),
+        ):
+            if self._server is not None:
+                self._server.enter(connection, shared=shared)
             yield connection
+            committing = True
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
         """A connection for reading; every statement sees the newest commit."""
-        with self._explained(), self._reader.connect() as connection:
+        with self._explained(), self._connect(self._reader) as connection:
             yield connection
 
     def insert(self, table: sa.Table) -> Any:
         """An INSERT into *table* that can say what to do on a conflict, in this dialect."""
         return sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
 
+    def ring(self, connection: sa.Connection) -> None:
+        """Once this transaction is committed, have idle workers look at once where they can."""
+        if self._server is not None:
+            self._server.doorbell.ring(connection)
+
+    @property
+    def longest_rest(self) -> float:
+        """For how long an idle worker may rest, being woken or not."""
+        return _LONGEST_REST_SECONDS if self._server is None else self._server.longest_rest
+
+    def rest(self, seconds: float, sleep: Callable[[float], None]) -> None:
+        """Have *sleep* pass *seconds*, or less where somebody rings meanwhile."""
+        if self._server is None:
+            sleep(seconds)
+        else:
+            self._server.doorbell.rest(seconds, sleep)
+
+    def give_up_when(self, stopping: Callable[[], bool]) -> None:
+        """Do not wait for a server that is out of reach once *stopping* says so."""
+        if self._server is not None:
+            self._server.give_up = stopping
+
     def dispose(self) -> None:
         """Close every connection."""
-        self._turn.close()
+        if self._turn is not None:
+            self._turn.close()
+        if self._server is not None:
+            self._server.dispose()
         self._writer.dispose()
         self._reader.dispose()
 
+    def _connect(self, engine: sa.Engine) -> sa.Connection:
+        return engine.connect() if self._server is None else self._server.connect(engine)
+
+    def _refuse_other_encodings(self, connection: sa.Connection) -> None:
+        """Keys hold any character, and have to come back as they were."""
+        if self.is_sqlite:
+            return
+        encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
+        if encoding != "UTF8":
+            raise LedgerError(
+                f"state database {self.name}: its encoding is {encoding}, expected UTF8; create "
+                "another one with ENCODING 'UTF8' TEMPLATE template0"
+            )
+
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explained(self, undone: Callable[[], bool] = lambda: True) -> Iterator[None]:
         """Say of a database that cannot be used which one it is, and why."""
         try:
             yield
-        except (OSError, sa.exc.DatabaseError) as error:
+        except (OSError, sa.exc.DBAPIError, sa.exc.TimeoutError) as error:
+            if self._server is not None and isinstance(error, sa.exc.DBAPIError):
+                raise self._server.explained(error, self.name, undone=undone()) from error
             # A file that is no database, or a damaged one, is a plain DatabaseError; its other
             # kinds are mistakes of ours.
-            if isinstance(error, sa.exc.DatabaseError) and type(error) not in _UNUSABLE:
+            if isinstance(error, sa.exc.DBAPIError) and type(error) not in _UNUSABLE:
                 raise
-            reason = error.orig if isinstance(error, sa.exc.DatabaseError) else error.strerror
+            reason = getattr(error, "orig", None) or getattr(error, "strerror", None) or error
             raise LedgerError(
-                f"state database {self.url}: {reason}; look at its place, its rights and the "
+                f"state database {self.name}: {reason}; look at its place, its rights and the "
                 "space left there"
             ) from error
 
@@ -137,10 +205,10 @@ class _Turn:
     holder is killed. It only orders; what keeps the data right is SQLite's own lock.
     """
 
-    def __init__(self, url: sa.URL | None) -> None:
+    def __init__(self, url: sa.URL) -> None:
         self._threads = threading.Lock()
         self._file = None
-        if url is not None and url.database:
+        if url.database:
             # Open for as long as the process lives, as the lock belongs to the open file.
             self._file = os.open(f"{url.database}-turn", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
 
@@ -196,7 +264,7 @@ def execute_many(
     return connection.exec_driver_sql(str(compiled), parameters).rowcount
 
 
-def _found_version(connection: sa.Connection) -> str | None:
+def found_version(connection: sa.Connection) -> str | None:
     """The schema's version as Alembic has written it, None in an empty database."""
     if not sa.inspect(connection).has_table("alembic_version"):
         return None
@@ -206,13 +274,46 @@ def _found_version(connection: sa.Connection) -> str | None:
     return version
 
 
-def _engines(url: sa.URL, *, is_sqlite: bool) -> tuple[sa.Engine, sa.Engine]:
-    """A writing and a reading engine."""
-    if not is_sqlite:
+def _why_not(version: str) -> str:
+    """Why a schema of this *version* cannot be used, and what to do."""
+    if version.startswith(_MOVED):
+        return f"its contents {version}; write that URL (its password is not shown) under [state]"
+    if version == _INCOMING:
         return (
-            sa.create_engine(url, pool_pre_ping=True),
-            sa.create_engine(url, pool_pre_ping=True, isolation_level="AUTOCOMMIT"),
+            "a move into it was not finished; repeat `bestbefore state move` with the "
+            "configuration it began with"
         )
+    return (
+        f"its schema is {version}, which is newer than this process (expected {NEWEST}); "
+        "upgrade bestbefore here"
+    )
+
+
+def _parsed(url: str) -> sa.URL:
+    try:
+        return sa.make_url(url)
+    except (sa.exc.ArgumentError, ValueError):
+        # Not shown, nor is the cause that repeats it: it may hold a password.
+        raise LedgerError(
+            "the URL of the state database cannot be read; write for example "
+            "postgresql+psycopg://USER:PASSWORD@HOST/DATABASE, with %40 for @ in the password"
+        ) from None
+
+
+def _server(url: sa.URL) -> "Server":
+    # Imported here: the driver is an extra.
+    try:
+        from bestbefore.adapters.state.postgresql import Server
+    except ImportError as error:
+        raise LedgerError(
+            "a state database on PostgreSQL needs psycopg: "
+            f'pip install "bestbefore[postgresql]" ({error})'
+        ) from error
+    return Server(url)
+
+
+def _sqlite_engines(url: sa.URL) -> tuple[sa.Engine, sa.Engine]:
+    """A writing and a reading engine."""
     writer, reader = _sqlite_engine(url), _sqlite_engine(url)
 
     @sa.event.listens_for(writer, "begin")

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, execute_many, micros, moment
 from bestbefore.adapters.state.queue import load_budget
+from bestbefore.adapters.state.replay import replays
 from bestbefore.adapters.state.schema import operations, policies, runs
 from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.outcome import Outcome
@@ -38,6 +39,7 @@ _SELECT = (
 )
 
 
+@replays()
 class SqlDeadLetters:
     """`bestbefore.ports.ledger.DeadLetters` on a SQL database."""
 
@@ -65,6 +67,7 @@ class SqlDeadLetters:
                     run_rows.bump(connection, run, dead=-n, pending=n)
                     run_rows.reopen(connection, run)
                 run_rows.note(connection, "redrive", f"{len(chunk):,} dead letters", by, now)
+                self._db.ring(connection)
         return redriven
 
     def discard(self, rows: Sequence[int], reason: str, by: str, now: datetime) -> int:
@@ -114,6 +117,7 @@ class SqlDeadLetters:
             )
             run_rows.bump(connection, closed.run_id, planned=1, pending=1)
             run_rows.reopen(connection, closed.run_id)
+            self._db.ring(connection)
 
 
 _REDRIVE = (

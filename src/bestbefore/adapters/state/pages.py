@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, execute_many, micros
-from bestbefore.adapters.state.schema import generations, newest, operations, runs
+from bestbefore.adapters.state.schema import generations, newest, operations, policies, runs
 from bestbefore.domain.known import Disposition
 from bestbefore.domain.states import State
 from bestbefore.ports.ledger import PlannedPage
@@ -59,7 +59,14 @@ def write(
 
 def _add(database: Database, connection: sa.Connection, row: int, page: PlannedPage) -> int:
     """Insert new operations; returns how many were really new."""
-    policy = connection.execute(sa.select(runs.c.policy_id).where(runs.c.id == row)).scalar_one()
+    # Locked, as two planners of one policy that insert the same operations, each in its own
+    # order, would wait for each other.
+    policy = connection.execute(
+        sa.select(policies.c.id)
+        .join(runs)
+        .where(runs.c.id == row)
+        .with_for_update(of=policies, key_share=True)
+    ).scalar_one()
     seen_at = micros(page.asked_at)
     values = [
         (operation_id, row, policy, "waiting", item.key, item.etag,

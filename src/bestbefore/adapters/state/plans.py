@@ -11,6 +11,7 @@ from bestbefore.adapters.state import conclusion, known, pages
 from bestbefore.adapters.state import policies as policy_rows
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, micros
+from bestbefore.adapters.state.replay import replays
 from bestbefore.adapters.state.schema import (
     policies,
     runs,
@@ -33,6 +34,7 @@ _CHUNK = 500
 _LIVE = (RunState.PLANNING, RunState.OPEN)
 
 
+@replays("answer", "resume", "abandon", "conclude")
 class SqlPlanLedger:
     """`bestbefore.ports.ledger.PlanLedger` on a SQL database."""
 
@@ -77,6 +79,8 @@ class SqlPlanLedger:
                 approved_now = approved and _approve_again(
                     connection, run_rows.one(connection, found), by, now
                 )
+                if approved_now:
+                    self._db.ring(connection)
                 return self._claim(connection, found, now, lease, approved_now=approved_now)
             taken_over = self._take_over(connection, policy, slot, by, now)
             inherited = taken_over[0].reason if taken_over else None
@@ -147,7 +151,10 @@ class SqlPlanLedger:
     def write_page(
         self, claim: Claim, page: PlannedPage, keep_last: int, now: datetime, lease: timedelta
     ) -> Run:
-        with self._db.write() as connection:
+        with self._db.write(shared=True) as connection:
+            run = run_rows.one(connection, claim.run)
+            pages.write(self._db, connection, claim.run, page, keep_last)
+            # At the end, so that workers do not wait for the run's row while a page is written.
             held = connection.execute(
                 sa.update(runs)
                 .where(runs.c.id == claim.run, runs.c.planner_token == claim.token)
@@ -155,10 +162,10 @@ class SqlPlanLedger:
             )
             if held.rowcount != 1:
                 raise PlanTakenOver("another planner holds this run; nothing was written")
-            run = run_rows.one(connection, claim.run)
             if run.early and run.state is RunState.PLANNING:
                 run_rows.step(connection, run, RunState.OPEN, released_at=micros(now))
-            pages.write(self._db, connection, claim.run, page, keep_last)
+            if run.early and page.entries:
+                self._db.ring(connection)
             return run_rows.one(connection, claim.run)
 
     def conclude(
@@ -170,6 +177,7 @@ class SqlPlanLedger:
         pointer: Pointer | None = None,
     ) -> Run:
         with self._db.write() as connection:
+            self._db.ring(connection)
             return conclusion.conclude(
                 self._db, connection, claim, keep_generations, decide, now, pointer
             )
@@ -193,6 +201,7 @@ class SqlPlanLedger:
             if run.state is not RunState.PARKED:
                 raise LedgerError(f"run {run_id} is {run.state}; only a parked run can be approved")
             _approve(connection, run, by, now)
+            self._db.ring(connection)
             return run_rows.one(connection, run.row)
 
     def cancel(self, run_id: str, reason: str, by: str, now: datetime) -> Run:

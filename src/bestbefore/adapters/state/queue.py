@@ -8,12 +8,14 @@ import json
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Any
 
 import sqlalchemy as sa
 
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, micros, moment
+from bestbefore.adapters.state.replay import replays
 from bestbefore.adapters.state.schema import operations, runs
 from bestbefore.domain.failure import Budget, FailureClass
 from bestbefore.domain.states import RunState, State
@@ -24,6 +26,7 @@ _CHUNK = 500
 _FRESH = Budget.fresh()
 
 
+@replays("publish", "receive", "extend", "release")
 class StateQueue:
     """`bestbefore.ports.queue.Queue` on the operations themselves."""
 
@@ -31,11 +34,13 @@ class StateQueue:
         self._db = database
 
     def publish(self, span: Span, now: datetime) -> int:
-        with self._db.write() as connection:
+        with self._db.write(shared=True) as connection:
             published = connection.execute(
                 _PUBLISH, {**span._asdict(), "now": micros(now)}
             ).rowcount
             run_rows.bump(connection, span.run, waiting=-published, pending=published)
+            if published:
+                self._db.ring(connection)
             return published
 
     def receive(
@@ -48,7 +53,8 @@ class StateQueue:
             "limit": limit,
             "claim": secrets.randbits(62),
         }
-        with self._db.write() as connection:
+        # How many suspects to give out together is decided by how many there are.
+        with self._db.write(shared=not suspects) as connection:
             if suspects:
                 claim["limit"] = min(limit, _together(connection, claim))
             if not claim["limit"]:
@@ -57,10 +63,12 @@ class StateQueue:
             # Only a suspect that was alone has been charged with what happened to its process.
             claim["charge"] = int(not suspects or claim["limit"] == 1)
             found = connection.execute(statement, claim).fetchall()
+        # In the order they were planned in, that of their keys, whichever way they were updated.
+        found = sorted(found, key=itemgetter(0))
         return [_operation(row, claim["claim"]) for row in found]
 
     def extend(self, operations_: Sequence[Operation], until: datetime) -> Sequence[Operation]:
-        with self._db.write() as connection:
+        with self._db.write(shared=True) as connection:
             return change_claimed(
                 connection,
                 operations_,
@@ -71,7 +79,7 @@ class StateQueue:
         """Nothing: the row that holds the result was the message."""
 
     def release(self, operations_: Sequence[Operation], due_at: datetime) -> None:
-        with self._db.write() as connection:
+        with self._db.write(shared=True) as connection:
             change_claimed(
                 connection,
                 operations_,
@@ -79,6 +87,7 @@ class StateQueue:
                     due_at=micros(due_at), token=None, deliveries=operations.c.deliveries - 1
                 ),
             )
+            self._db.ring(connection)
 
 
 def change_claimed(
@@ -210,16 +219,19 @@ def _together(connection: sa.Connection, claim: Mapping[str, int]) -> int:
 
 
 def _claim(suspects: bool) -> sa.Update:
+    # Apart from the update, as PostgreSQL may run a subquery of it more than once, and each time
+    # it would find others that nobody has locked yet.
     due = (
         sa.select(operations.c.id)
         .where(_is_due(suspects))
         .order_by(operations.c.due_at)
         .limit(sa.bindparam("limit"))
         .with_for_update(skip_locked=True)
+        .cte("due")
     )
     return (
         sa.update(operations)
-        .where(operations.c.id.in_(due))
+        .where(operations.c.id.in_(sa.select(due.c.id)))
         .values(
             due_at=sa.bindparam("until"),
             token=sa.bindparam("claim"),

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, maybe_moment, micros, moment
+from bestbefore.adapters.state.replay import replays
 from bestbefore.adapters.state.schema import (
     events,
     failures,
@@ -55,6 +56,7 @@ _OPERATIONS = (
 )
 
 
+@replays("save_verification")
 class SqlRecords:
     """`bestbefore.ports.records.Records` on a SQL database."""
 
@@ -183,9 +185,9 @@ def _policy_record(connection: sa.Connection, policy: Any, overdue_before: int) 
     is_overdue = sa.and_(mine.c.first_slot < overdue_before, left > 0)
     backlog, dead, overdue, oldest = connection.execute(
         sa.select(
-            sa.func.coalesce(sa.func.sum(mine.c.waiting + mine.c.pending), 0),
-            sa.func.coalesce(sa.func.sum(mine.c.dead), 0),
-            sa.func.coalesce(sa.func.sum(sa.case((is_overdue, left), else_=0)), 0),
+            sa.func.coalesce(run_rows.total(mine.c.waiting + mine.c.pending), 0),
+            sa.func.coalesce(run_rows.total(mine.c.dead), 0),
+            sa.func.coalesce(run_rows.total(sa.case((is_overdue, left), else_=0)), 0),
             sa.func.min(sa.case((is_overdue, mine.c.first_slot))),
         )
     ).one()

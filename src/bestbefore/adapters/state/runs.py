@@ -58,6 +58,11 @@ def bump(connection: sa.Connection, row: int, **by: int) -> None:
         connection.execute(sa.update(runs).where(runs.c.id == row).values(changes))
 
 
+def total(numbers: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
+    """The sum of *numbers*, as a number that JSON knows: PostgreSQL's own is a decimal."""
+    return sa.cast(sa.func.sum(numbers), sa.BigInteger)
+
+
 def tally(
     database: Database,
     connection: sa.Connection,
@@ -68,7 +73,7 @@ def tally(
     """Add (number, bytes) by name to one kind of a run's tallies."""
     changes = [
         {"run_id": row, "kind": kind, "name": name, "n": n, "bytes": size}
-        for name, (n, size) in counts.items()
+        for name, (n, size) in sorted(counts.items())
         if n
     ]
     if not changes:

@@ -80,6 +80,7 @@ runs = Table(
     Column("completed", BigInteger, nullable=False, server_default=text("0")),
     Column("dead", BigInteger, nullable=False, server_default=text("0")),
     UniqueConstraint("policy_id", "slot"),  # the lock on a slot
+    postgresql_with={"fillfactor": 30},
 )
 
 tallies = Table(
@@ -91,6 +92,7 @@ tallies = Table(
     Column("n", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False, server_default=text("0")),
     sqlite_with_rowid=False,
+    postgresql_with={"fillfactor": 30},
 )
 
 generations = Table(
@@ -156,6 +158,8 @@ operations = Table(
     Index("operations_candidates", "candidate_of",
           sqlite_where=text("candidate_of IS NOT NULL"),
           postgresql_where=text("candidate_of IS NOT NULL")),
+    postgresql_with={"fillfactor": 70, "autovacuum_vacuum_scale_factor": 0.01,
+                     "autovacuum_analyze_scale_factor": 0.02},
 )  # fmt: skip
 
 failures = Table(

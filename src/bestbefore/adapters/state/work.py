@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, maybe_moment, micros, moment
 from bestbefore.adapters.state.queue import change_claimed, dump_budget
+from bestbefore.adapters.state.replay import replays
 from bestbefore.adapters.state.schema import (
     breakers,
     failures,
@@ -42,6 +43,7 @@ _LAST_PROBE_SECONDS = 600.0
 _CRASHED = "crashes workers: {n} deliveries ended without a result (the worker died or hung)"
 
 
+@replays("record", "bury_crashed", "pause", "trip", "claim_probe", "reset")
 class SqlWorkLedger:
     """`bestbefore.ports.ledger.WorkLedger` on a SQL database."""
 
@@ -128,7 +130,7 @@ class SqlWorkLedger:
 
     def record(self, settlements: Sequence[Settlement], by: str, now: datetime) -> list[Operation]:
         late: list[Operation] = []
-        with self._db.write() as connection:
+        with self._db.write(shared=True) as connection:
             changed = _Changes()
             late += _complete(
                 connection, [s for s in settlements if isinstance(s, Completed)], by, now, changed
@@ -157,7 +159,7 @@ class SqlWorkLedger:
             error = _CRASHED.format(n=limit)
             connection.execute(
                 sa.update(operations)
-                .where(operations.c.id.in_([row.id for row in found]))
+                .where(lapsed)
                 .values(
                     state=State.DEAD,
                     token=None,
@@ -196,9 +198,9 @@ class SqlWorkLedger:
                     runs.c.policy_id,
                     policies.c.name,
                     policies.c.version,
-                    sa.func.sum(_if(runs.c.state == RunState.OPEN, runs.c.waiting)),
-                    sa.func.sum(_if(runs.c.state == RunState.PARKED, runs.c.waiting)),
-                    sa.func.sum(runs.c.dead),
+                    run_rows.total(_if(runs.c.state == RunState.OPEN, runs.c.waiting)),
+                    run_rows.total(_if(runs.c.state == RunState.PARKED, runs.c.waiting)),
+                    run_rows.total(runs.c.dead),
                     sa.func.sum(_if(_is_planned_on(), 1)),
                     sa.func.sum(_if(_is_planned_by_somebody(now), 1)),
                 )
@@ -292,6 +294,7 @@ class SqlWorkLedger:
             ).rowcount
             if lifted:
                 run_rows.note(connection, "resume", "", by, now, policy=policy)
+                self._db.ring(connection)
         return bool(lifted)
 
     def breakers(self) -> Sequence[Breaker]:
@@ -338,6 +341,7 @@ class SqlWorkLedger:
     def reset(self, connection: str) -> None:
         with self._db.write() as transaction:
             transaction.execute(sa.delete(breakers).where(breakers.c.connection == connection))
+            self._db.ring(transaction)
 
 
 def _if(condition: sa.ColumnElement[bool], value: object) -> sa.ColumnElement[int]:
@@ -387,10 +391,10 @@ class _Changes:
         names[name] = (before + n, before_size + size)
 
     def write(self, database: Database, connection: sa.Connection) -> None:
-        for run, counts in self._counts.items():
+        for run, counts in sorted(self._counts.items()):
             run_rows.bump(connection, run, **counts)
             run_rows.drain_if_done(connection, run)
-        for (run, kind), names in self._tallies.items():
+        for (run, kind), names in sorted(self._tallies.items()):
             run_rows.tally(database, connection, run, kind, names)
 
 

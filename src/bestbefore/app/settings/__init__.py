@@ -1,8 +1,8 @@
 """The configuration file: read with `load`, which raises `ConfigError`."""
 
-from bestbefore.app.settings.load import load
+from bestbefore.app.settings.load import load, state_url
 from bestbefore.app.settings.model import QueueSettings, Settings, StateSettings, StoreSettings
-from bestbefore.app.settings.problems import ConfigError, Problem
+from bestbefore.app.settings.problems import ConfigError, Problem, Unfit
 
 __all__ = [
     "ConfigError",
@@ -11,5 +11,7 @@ __all__ = [
     "Settings",
     "StateSettings",
     "StoreSettings",
+    "Unfit",
     "load",
+    "state_url",
 ]

@@ -5,9 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import urlsplit
 
 from bestbefore.app.settings import rules, shape, values
 from bestbefore.app.settings.model import (
+    POSTGRESQL,
     SQLITE,
     QueueSettings,
     Settings,
@@ -92,26 +94,46 @@ def _parse(path: Path) -> dict[str, Any]:
 
 def _state(raw: Mapping[str, Any], sources: Sources, folder: Path) -> StateSettings:
     def check(url: str) -> str:
-        return _state_url(url, folder)
+        return state_url(url, folder)
 
     url = sources.value(rules.part(raw, "state"), ("state",), "url", check)
     return StateSettings(url or check(_DEFAULT_STATE))
 
 
-def _state_url(url: str, folder: Path) -> str:
+def state_url(url: str, folder: Path) -> str:
+    """*url* if a state database can be there; raises Unfit, never showing what may be a password.
+
+    A relative SQLite file is relative to *folder*.
+    """
     scheme, _, _ = url.partition(":")
-    remedy = f'write for example "{_DEFAULT_STATE}"'
     if scheme.startswith("postgres"):
-        raise Unfit("PostgreSQL is not available yet", remedy)
+        return _postgresql_url(url, scheme)
+    remedy = f'write for example "{_DEFAULT_STATE}"'
     file = url.removeprefix(SQLITE)
     if file == url:
-        # Not shown whole: a URL may hold a password.
-        raise Unfit(f"expected {SQLITE}FILE, found {shown(scheme)}", remedy)
+        raise Unfit(f"expected {SQLITE}FILE or {POSTGRESQL}…, found {shown(scheme)}", remedy)
     if not file or file == ":memory:" or file.endswith("/"):
         raise Unfit("expected a file, as the ledger outlives every process", remedy)
     if "?" in file or not file.isprintable() or file.startswith(("~", "file:")):
         raise Unfit(f"expected a plain path, found {shown(file)}", remedy)
     return f"{SQLITE}{folder / file}"
+
+
+def _postgresql_url(url: str, scheme: str) -> str:
+    remedy = f'write "{POSTGRESQL}USER:PASSWORD@HOST:PORT/DATABASE"'
+    if not url.startswith(POSTGRESQL):
+        raise Unfit(f"expected {POSTGRESQL}…, found {shown(scheme)}", remedy)
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise Unfit(
+            "expected an address with a port that is a number",
+            f"{remedy}, with %2F for / and %40 for @ in the password",
+        ) from error
+    if not parts.path.strip("/") or not url.isprintable():
+        raise Unfit("expected the name of a database after the host", remedy)
+    return url
 
 
 def _access(name: str, raw: Mapping[str, Any], sources: Sources) -> dict[str, str | None]:

@@ -9,13 +9,14 @@ from bestbefore.domain.finding import Finding
 from bestbefore.domain.policy import Policy
 
 SQLITE = "sqlite:///"
+POSTGRESQL = "postgresql+psycopg://"
 
 
 @dataclass(frozen=True, slots=True)
 class StateSettings:
-    """The state database; ``url`` holds an absolute path."""
+    """The state database; ``url`` holds an absolute path, or an address and maybe a password."""
 
-    url: str
+    url: str = field(repr=False)
 
     @property
     def file(self) -> Path:
