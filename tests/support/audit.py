@@ -1,10 +1,14 @@
 """Looks into a state database from outside, while others use it."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+
+import psycopg
+
+from bestbefore.adapters.state.postgresql import _LOCK
 
 STATES = ("waiting", "pending", "completed", "dead")
 
@@ -12,11 +16,14 @@ STATES = ("waiting", "pending", "completed", "dead")
 class Audit:
     """A ledger read by plain SQL, so that the product's own reading cannot hide a mistake."""
 
+    _snapshot = "BEGIN"
+    _tables = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+
     def __init__(self, file: Path) -> None:
         self.file = file
 
     def rows(self, statement: str, *values: object) -> list[Any]:
-        """The rows of one query, as `sqlite3.Row`."""
+        """The rows of one query; they know their columns by name and by number."""
         with self._connection() as connection:
             return connection.execute(statement, values).fetchall()
 
@@ -45,7 +52,8 @@ class Audit:
         return [
             tuple(row)
             for row in self.rows("""
-                SELECT o.key, count(*) FROM audit_steps s JOIN operations o ON o.id = s.operation
+                SELECT min(o.key), count(*) FROM audit_steps s
+                JOIN operations o ON o.id = s.operation
                 WHERE s.after = 'completed'
                 GROUP BY s.operation
                 HAVING count(*) > 1 + (SELECT count(*) FROM audit_steps again
@@ -58,7 +66,7 @@ class Audit:
         """Every way in which stored counts and counted operations disagree (P11)."""
         found: list[str] = []
         with self._connection() as connection:
-            connection.execute("BEGIN")  # one snapshot for all of it
+            connection.execute(self._snapshot)  # one for all of it
             counted: dict[int, dict[str, int]] = {}
             for run, state, n in connection.execute(
                 "SELECT run_id, state, count(*) FROM operations GROUP BY run_id, state"
@@ -100,15 +108,14 @@ class Audit:
     def contents(self) -> dict[str, list[tuple[Any, ...]]]:
         """Every row of every table, to compare before and after."""
         with self._connection() as connection:
-            tables = [row[0] for row in connection.execute(
-                "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]  # fmt: skip
+            tables = [row[0] for row in connection.execute(self._tables)]
             return {
                 table: [tuple(row) for row in connection.execute(f'SELECT * FROM "{table}"')]  # noqa: S608
                 for table in tables
             }
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self) -> Iterator[Any]:
         """Hold the database's one write lock: every other writer waits until the end."""
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -116,7 +123,79 @@ class Audit:
             connection.execute("ROLLBACK")
 
     @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
+    def _connection(self) -> Iterator[Any]:
         with closing(sqlite3.connect(self.file, timeout=30, isolation_level=None)) as connection:
             connection.row_factory = sqlite3.Row
             yield connection
+
+
+class PostgresAudit(Audit):
+    """The same for a ledger on PostgreSQL at *url*."""
+
+    _snapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ"
+    _tables = (
+        "SELECT table_name FROM information_schema.tables "
+        "WHERE table_schema = current_schema() ORDER BY table_name"
+    )
+
+    def __init__(self, url: str) -> None:
+        self.url = url.replace("+psycopg", "")
+
+    def watch(self) -> None:
+        with self._connection() as connection:
+            connection.execute("""
+                CREATE TABLE IF NOT EXISTS audit_steps (
+                    operation BIGINT, before TEXT, after TEXT, outcome TEXT, run INTEGER);
+                CREATE OR REPLACE FUNCTION audit_step() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN
+                    INSERT INTO audit_steps
+                    VALUES (NEW.id, OLD.state, NEW.state, NEW.outcome, NEW.run_id);
+                    RETURN NULL;
+                END $$;
+                CREATE OR REPLACE TRIGGER audit_step AFTER UPDATE OF state ON operations
+                FOR EACH ROW WHEN (OLD.state <> NEW.state OR NEW.state = 'completed')
+                EXECUTE FUNCTION audit_step();
+            """)
+
+    @contextmanager
+    def writing(self) -> Iterator[Any]:
+        with self._connection() as connection:
+            connection.execute("BEGIN")
+            connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
+            yield connection
+            connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _connection(self) -> Iterator[Any]:
+        with psycopg.connect(self.url, autocommit=True, row_factory=_rows) as connection:
+            yield _Questions(connection)
+
+
+class _Questions:
+    """A connection whose parameters are question marks, as SQLite's are."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+
+    def execute(self, statement: str, values: Sequence[object] = ()) -> Any:
+        return self._connection.execute(statement.replace("?", "%s"), values or None)
+
+
+class _Row(tuple[Any, ...]):
+    """A row that knows its columns by name, too."""
+
+    names: Sequence[str]
+
+    def __getitem__(self, which: Any) -> Any:
+        return super().__getitem__(self.names.index(which) if isinstance(which, str) else which)
+
+
+def _rows(cursor: psycopg.Cursor[Any]) -> Any:
+    names = [column.name for column in cursor.description or ()]
+
+    def made(values: Sequence[Any]) -> _Row:
+        row = _Row(values)
+        row.names = names
+        return row
+
+    return made

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from support.audit import Audit
+from support.audit import Audit, PostgresAudit
 from support.faults import FaultyS3
 from support.forks import Child, Forks, until
 
@@ -67,13 +67,15 @@ class Cli:
         forks: Forks,
         endpoint: str,
         identity: tuple[str, str] = ("key-id", "secret"),
+        state: str | None = None,
     ) -> None:
         self.folder = folder
         self.forks = forks
         self.stores: dict[str, dict[str, Any]] = {}
         self.policies: dict[str, dict[str, Any]] = {}
         self.extra = ""
-        self.audit = Audit(folder / "bestbefore.db")
+        self.audit = PostgresAudit(state) if state else Audit(folder / "bestbefore.db")
+        self.state = state
         self.store("s", endpoint, identity)
 
     def store(self, name: str, endpoint: str, identity: tuple[str, str]) -> None:
@@ -111,6 +113,7 @@ class Cli:
     def write(self) -> None:
         """Write the file."""
         parts = [self.extra]
+        parts += [_section("state", {"url": self.state})] if self.state else []
         parts += [_section(f"stores.{name}", keys) for name, keys in self.stores.items()]
         for name, keys in self.policies.items():
             objects = keys["objects"]

@@ -1,7 +1,7 @@
-"""Databases on a real PostgreSQL, one per test: made from a template, dropped at the end.
+"""Ledgers on a real PostgreSQL: a database per test process, a schema in it per test.
 
-They sort text as people do (ICU, where the server has it), so that a test notices what relies on
-the order of bytes. The server is at `URL`, where anybody may create databases.
+The database sorts text as people do (ICU, where the server has it), so that a test notices what
+relies on the order of bytes. The server is at `URL`, where we may create databases.
 """
 
 import os
@@ -17,55 +17,76 @@ from bestbefore.adapters.state.database import Database
 URL = os.environ.get(
     "BESTBEFORE_TEST_POSTGRESQL", "postgresql+psycopg://postgres@127.0.0.1:5432/postgres"
 )
-_LIKE_PEOPLE = "LOCALE_PROVIDER icu ICU_LOCALE 'en-US' ENCODING 'UTF8'"
+_LIKE_PEOPLE = "LOCALE_PROVIDER icu ICU_LOCALE 'en-US'"
 
 
 class Postgres:
-    """The server's side of it."""
+    """The server's side of it. ``database`` is ours alone."""
 
     def __init__(self) -> None:
-        self._url = sa.make_url(URL)
-        self._made: list[str] = []
-        self.template = self.create("TEMPLATE template0 " + self._sorting())
-        database = Database(self.url(self.template))
+        self._server = sa.make_url(URL)
+        with self.connect(str(self._server.database)) as connection:
+            icu = connection.execute("SELECT FROM pg_collation WHERE collprovider = 'i' LIMIT 1")
+            able = connection.info.server_version >= 150000 and icu.fetchone() is not None
+        self.database = self.create_database(_LIKE_PEOPLE if able else "")
+        # What the migrations do, to do it again in a fraction of their time.
+        self._migrations: list[str] = []
+        schema = self.create_schema()
+        database = Database(self.url(schema))
+        sa.event.listen(database._writer, "before_cursor_execute", self._record)
         database.prepare()
         database.dispose()
+        self.drop_schema(schema)
 
-    def url(self, name: str) -> str:
-        return self._url.set(database=name).render_as_string(hide_password=False)
+    def url(self, schema: str) -> str:
+        query = {"options": f"-csearch_path={schema}"}
+        there = self._server.set(database=self.database, query=query)
+        return there.render_as_string(hide_password=False)
 
-    def dsn(self, name: str) -> str:
-        """For psycopg itself."""
-        return self.url(name).replace("+psycopg", "")
+    def database_url(self, database: str) -> str:
+        return self._server.set(database=database).render_as_string(hide_password=False)
 
-    def create(self, how: str) -> str:
-        """Make a database; returns its name."""
+    def connect(self, database: str | None = None) -> psycopg.Connection:
+        """A connection of the driver, each of whose statements is a transaction."""
+        url = self.database_url(database or self.database)
+        return psycopg.connect(url.replace("+psycopg", ""), autocommit=True)
+
+    def create_database(self, how: str = "") -> str:
         name = f"bestbefore_test_{os.getpid()}_{secrets.token_hex(4)}"
-        self.run(f"CREATE DATABASE {name} {how}")
-        self._made.append(name)
+        with self.connect(str(self._server.database)) as connection:
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8' {how}")
         return name
 
-    def copy(self) -> str:
-        """A database with an empty ledger."""
-        return self.create(f"TEMPLATE {self.template}")
+    def drop_database(self, name: str) -> None:
+        with self.connect(str(self._server.database)) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
-    def drop(self, name: str) -> None:
-        self._made.remove(name)
-        self.run(f"DROP DATABASE {name} WITH (FORCE)")
+    def create_schema(self, *, migrated: bool = False) -> str:
+        name = f"test_{secrets.token_hex(4)}"
+        statements = [f"CREATE SCHEMA {name}"]
+        if migrated:
+            statements += [f"SET search_path = {name}", *self._migrations]
+        with self.connect() as connection:
+            connection.execute("; ".join(statements))
+        return name
 
-    def drop_all(self) -> None:
-        for name in list(self._made):
-            self.drop(name)
+    def drop_schema(self, name: str) -> None:
+        with self.connect() as connection:
+            connection.execute(f"DROP SCHEMA {name} CASCADE")
 
-    def run(self, statement: str) -> None:
-        with psycopg.connect(self.dsn(str(self._url.database)), autocommit=True) as connection:
-            connection.execute(statement)
+    def end_sessions(self, database: str | None = None) -> int:
+        """Have the server close every connection to a database (ours), as a restart does."""
+        with self.connect(str(self._server.database)) as connection:
+            ended = connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
+                [database or self.database],
+            )
+            return len(ended.fetchall())
 
-    def _sorting(self) -> str:
-        with psycopg.connect(self.dsn(str(self._url.database)), autocommit=True) as connection:
-            icu = connection.execute("SELECT 1 FROM pg_collation WHERE collprovider = 'i' LIMIT 1")
-            able = connection.info.server_version >= 150000 and icu.fetchone()
-        return _LIKE_PEOPLE if able else "ENCODING 'UTF8'"
+    def _record(self, _connection: object, _cursor: object, statement: str, *_: object) -> None:
+        changes = ("CREATE", "ALTER", "INSERT", "UPDATE")
+        if statement.lstrip().startswith(changes):
+            self._migrations.append(statement.partition("RETURNING")[0])
 
 
 @pytest.fixture(scope="session")
@@ -78,20 +99,20 @@ def postgres() -> Iterator[Postgres]:
         pytest.skip(f"no PostgreSQL at {URL}: {error}")
     server = Postgres()
     yield server
-    server.drop_all()
+    server.drop_database(server.database)
 
 
 @pytest.fixture
 def ledger_url(postgres: Postgres) -> Iterator[str]:
-    """The URL of a database with an empty ledger."""
-    name = postgres.copy()
+    """Where an empty ledger is, migrated."""
+    name = postgres.create_schema(migrated=True)
     yield postgres.url(name)
-    postgres.drop(name)
+    postgres.drop_schema(name)
 
 
 @pytest.fixture
 def empty_url(postgres: Postgres) -> Iterator[str]:
-    """The URL of a database with nothing in it."""
-    name = postgres.create("TEMPLATE template0 ENCODING 'UTF8'")
+    """Where nothing is."""
+    name = postgres.create_schema()
     yield postgres.url(name)
-    postgres.drop(name)
+    postgres.drop_schema(name)

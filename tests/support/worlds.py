@@ -82,8 +82,10 @@ class World:
         *policies: Policy,
         clock: ManualClock | None = None,
         stores: Mapping[str, MemoryStore] | None = None,
+        state_url: str | None = None,
     ) -> None:
         self.folder = folder
+        self.state_url = state_url or f"sqlite:///{folder / 'state.db'}"
         self.clock = clock or ManualClock()
         self.stores = dict(stores or {})
         for of in policies:
@@ -101,10 +103,6 @@ class World:
     def store(self) -> MemoryStore:
         return self.stores["s"]
 
-    @property
-    def state_url(self) -> str:
-        return f"sqlite:///{self.folder / 'state.db'}"
-
     def restart(self, *policies: Policy) -> None:
         """End this process and start another over the same state, with another file if given."""
         self.system.close()
@@ -117,6 +115,7 @@ class World:
             *(policies or tuple(self.system.settings.policies.values())),
             clock=self.clock,
             stores=self.stores,
+            state_url=self.state_url,
         )
 
     def put(self, *keys: str, age: datetime = OLD, size: int = SIZE, content: str = "") -> None:

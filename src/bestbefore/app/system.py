@@ -63,7 +63,7 @@ class System:
         self.calendar: Calendar = CronCalendar()
         self.spread: Callable[[], float] = random.SystemRandom().random
         self.worker_name = f"{socket.gethostname()}:{os.getpid()}"
-        self.person = _person()
+        self.person = person()
         self._make_store = stores
         self._stores: dict[str, Store] = {}
         self._database = Database(settings.state.url)
@@ -301,7 +301,7 @@ def _store(settings: StoreSettings, clock: Clock) -> Store:
     )
 
 
-def _person() -> str:
+def person() -> str:
     """Who acts, for the record: the login name and the host."""
     try:
         name = getpass.getuser()

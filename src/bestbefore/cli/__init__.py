@@ -11,6 +11,7 @@ from bestbefore.cli.evidence import explain, export, verify
 from bestbefore.cli.hold import hold
 from bestbefore.cli.plan import plan, run
 from bestbefore.cli.runs import runs
+from bestbefore.cli.state import state
 from bestbefore.cli.status import status
 from bestbefore.cli.work import work
 
@@ -38,5 +39,5 @@ def main() -> None:
 
 
 for verb in (init, check, plan, work, run, status, runs, dlq, verify, explain, hold, pause,
-             resume, export, demo):  # fmt: skip
+             resume, export, state, demo):  # fmt: skip
     main.add_command(verb)

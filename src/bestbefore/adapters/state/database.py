@@ -24,14 +24,17 @@ if TYPE_CHECKING:
 _MIGRATIONS = Path(__file__).with_name("migrations")
 _VERSIONS = sorted(file.name[:4] for file in (_MIGRATIONS / "versions").glob("[0-9]*.py"))
 NEWEST = _VERSIONS[-1]
+MOVED = "moved to "
+"""In place of a version, before the place where the ledger is now."""
+INCOMING = "incoming"
+"""The beginning of what is in place of a version while a ledger is moved into this database."""
+
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "ceph"}
 _BUSY_TIMEOUT_SECONDS = 30
 _LONGEST_REST_SECONDS = 0.25
 _TURN_SECONDS = 10.0
 _TURN_POLL_SECONDS = 0.002
 _UNUSABLE = (sa.exc.OperationalError, sa.exc.DatabaseError)
-_MOVED = "moved to "
-_INCOMING = "incoming"
 _CACHE_KIB = 64 * 1024
 # Pages of a random index are written again and again; checkpointing them every 4 MB, the default,
 # would write most of them to the database file each time.
@@ -89,7 +92,7 @@ class Database:
             if found is None:
                 self._refuse_other_encodings(connection)
             elif found not in _VERSIONS:
-                raise LedgerError(f"state database {self.name}: {_why_not(found)}")
+                raise LedgerError(f"state database {self.name}: {why_not(found)}")
             settings = config.Config()
             settings.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
             settings.attributes["connection"] = connection
@@ -274,11 +277,11 @@ def found_version(connection: sa.Connection) -> str | None:
     return version
 
 
-def _why_not(version: str) -> str:
+def why_not(version: str) -> str:
     """Why a schema of this *version* cannot be used, and what to do."""
-    if version.startswith(_MOVED):
+    if version.startswith(MOVED):
         return f"its contents {version}; write that URL (its password is not shown) under [state]"
-    if version == _INCOMING:
+    if version.startswith(INCOMING):
         return (
             "a move into it was not finished; repeat `bestbefore state move` with the "
             "configuration it began with"
