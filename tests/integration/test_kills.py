@@ -1,7 +1,8 @@
 """`kill -9` of planners and workers: counts reconcile, nothing eligible is lost, nothing else goes.
 
-The store is the fault server in this process, the ledger real SQLite, planner and worker are real
-processes (`support.harness`) that a SIGKILL ends wherever they are. `Arena` holds the model.
+The store is the fault server in this process, the ledger real SQLite or PostgreSQL, planner and
+worker are real processes (`support.harness`) that a SIGKILL ends wherever they are. `Arena` holds
+the model.
 """
 
 import os
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,8 +24,8 @@ from support.forks import Child, Forks, until
 from support.harness import SharedClock
 
 BUCKET = "exports"
-KILLS = 50
-"""In each of the ten worlds below."""
+KILLS = {"sqlite": 50, "postgresql": 20}
+"""In each of the worlds below."""
 LAPSED = timedelta(seconds=61)
 """After it, whatever a dead process held is anybody's."""
 
@@ -40,7 +42,16 @@ KINDS = {
 class Arena:
     """A bucket with a model of what may go, a ledger, and processes that get killed."""
 
-    def __init__(self, folder: Path, forks: Forks, faulty: FaultyS3, seed: int, kind: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        forks: Forks,
+        faulty: FaultyS3,
+        state: str | None = None,
+        seed: int = 0,
+        kind: str = "page by page",
+        **more: Any,
+    ) -> None:
         self.random = random.Random(seed)
         self.forks = forks
         self.server = faulty
@@ -49,8 +60,8 @@ class Arena:
         self.clock = SharedClock(folder / "clock")
         faulty.page_size = 7
         faulty.date = self.clock.now
-        self.cli = Cli(folder, forks, faulty.endpoint)
-        self.cli.policy("exports", **KINDS[kind])
+        self.cli = Cli(folder, forks, faulty.endpoint, state=state)
+        self.cli.policy("exports", **KINDS[kind], **more)
         self.audit = self.cli.audit
         self.cli("status")  # makes the schema
         self.audit.watch()
@@ -118,26 +129,37 @@ class Arena:
 
 @pytest.fixture
 def arena(
-    tmp_path: Path, forks: Forks, faulty: FaultyS3, request: pytest.FixtureRequest
+    tmp_path: Path,
+    forks: Forks,
+    faulty: FaultyS3,
+    state: str | None,
+    request: pytest.FixtureRequest,
 ) -> Iterator[Arena]:
-    seed, kind = getattr(request, "param", (0, "page by page"))
-    made = Arena(tmp_path, forks, faulty, seed, kind)
+    made = Arena(tmp_path, forks, faulty, state, *getattr(request, "param", ()))
     yield made
     made.clock.close()
 
 
-WORLDS = [(seed, list(KINDS)[seed % 3]) for seed in range(1, 11)]
+WORLDS = [
+    (state, (seed, list(KINDS)[seed % 3]))
+    for state, worlds in (("sqlite", 10), ("postgresql", 3))
+    for seed in range(1, worlds + 1)
+]
 
 
 @pytest.mark.parametrize(
-    "arena", WORLDS, indirect=True, ids=[f"seed {seed}, {kind}" for seed, kind in WORLDS]
+    ("state", "arena"),
+    WORLDS,
+    indirect=True,
+    ids=[f"{state}, seed {seed}, {kind}" for state, (seed, kind) in WORLDS],
 )
-def test_fifty_kills_at_random_instants_lose_nothing_and_take_nothing_else(arena: Arena) -> None:
+def test_kills_at_random_instants_lose_nothing_and_take_nothing_else(arena: Arena) -> None:
     chance, killed, rounds = arena.random, 0, 0
+    kills = KILLS["postgresql" if arena.cli.state else "sqlite"]
     arena.upload(30)
-    while killed < KILLS:
+    while killed < kills:
         rounds += 1
-        assert rounds < 6 * KILLS, f"only {killed} processes lived long enough to be killed"
+        assert rounds < 6 * kills, f"only {killed} processes lived long enough to be killed"
         arena.upload(chance.randint(1, 4))
         if chance.random() < 0.2:
             arena.disturb()
@@ -395,12 +417,18 @@ def test_a_command_that_kills_its_worker_is_dead_after_three_deliveries_o_poison
     arena.check()
 
 
+@pytest.mark.parametrize("state", [None, "empty_url"], ids=["sqlite", "postgresql"])
 def test_processes_killed_while_they_create_the_schema_leave_one_that_works(
-    tmp_path: Path, forks: Forks, faulty: FaultyS3
+    tmp_path: Path,
+    forks: Forks,
+    faulty: FaultyS3,
+    state: str | None,
+    request: pytest.FixtureRequest,
 ) -> None:
     chance = random.Random(11)
     faulty.put(BUCKET, "exports/a.json")
-    cli = Cli(tmp_path, forks, faulty.endpoint)
+    url = request.getfixturevalue(state) if state else None
+    cli = Cli(tmp_path, forks, faulty.endpoint, state=url)
     cli.policy("exports")
     for _ in range(8):
         children = [cli.spawn("status") for _ in range(2)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 
-from bestbefore.adapters.state.postgresql import _LOCK
+from bestbefore.adapters.state.postgresql import LOCK
 
 STATES = ("waiting", "pending", "completed", "dead")
 
@@ -161,7 +161,7 @@ class PostgresAudit(Audit):
     def writing(self) -> Iterator[Any]:
         with self._connection() as connection:
             connection.execute("BEGIN")
-            connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
+            connection.execute(f"SELECT pg_advisory_xact_lock({LOCK})")
             yield connection
             connection.execute("ROLLBACK")
 

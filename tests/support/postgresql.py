@@ -110,6 +110,12 @@ def ledger_url(postgres: Postgres) -> Iterator[str]:
     postgres.drop_schema(name)
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def state(request: pytest.FixtureRequest) -> str | None:
+    """Either state database, empty and ready: a URL, or None for the SQLite file of old."""
+    return None if request.param == "sqlite" else request.getfixturevalue("ledger_url")
+
+
 @pytest.fixture
 def empty_url(postgres: Postgres) -> Iterator[str]:
     """Where nothing is."""

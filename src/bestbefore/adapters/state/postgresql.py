@@ -21,7 +21,7 @@ from bestbefore.ports.ledger import LedgerError
 
 log = logging.getLogger(__name__)
 
-_LOCK = int.from_bytes(b"bestbef")  # any number nobody else is likely to think of
+LOCK = int.from_bytes(b"bestbef")  # any number nobody else is likely to think of
 _CHANNEL = "bestbefore"
 
 # Who vanished in a transaction, or hangs in one, must not keep its locks; who waits longer than
@@ -31,8 +31,8 @@ _ENTER = (
     " set_config('idle_in_transaction_session_timeout', '1min', true),"
     " pg_advisory_xact_lock{mode}({lock})"
 )
-_EXCLUSIVE = _ENTER.format(mode="", lock=_LOCK)
-_SHARED = _ENTER.format(mode="_shared", lock=_LOCK)
+_EXCLUSIVE = _ENTER.format(mode="", lock=LOCK)
+_SHARED = _ENTER.format(mode="_shared", lock=LOCK)
 
 _PATIENCE_SECONDS = 300.0
 _RECONNECT_SECONDS = 0.5
@@ -219,7 +219,7 @@ class Doorbell:
 
 def _driver(connection: sa.Connection) -> psycopg.Connection:
     """The driver's own connection below *connection*."""
-    return cast("psycopg.Connection", connection.connection.driver_connection)
+    return cast("psycopg.Connection", connection.connection.dbapi_connection)
 
 
 def _said(error: sa.exc.DBAPIError) -> str:
