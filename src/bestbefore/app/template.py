@@ -7,10 +7,9 @@ _TEMPLATE = r"""# bestbefore.toml: what may go, when, and how much at most.
 # from an environment variable (…_env) or a file (…_file); give exactly one of the three.
 
 [state]
-# The ledger: what was planned, done, or failed. Relative to this file. Back it up.
+# The ledger: what was planned, done, or failed. Relative to this file. Back it up. For workers on
+# several machines "postgresql+psycopg://USER:PASSWORD@HOST/DATABASE".
 url = "sqlite:///bestbefore.db"
-# For workers on several machines, with the extra "postgresql":
-#url = "postgresql+psycopg://bestbefore@db.example.com/bestbefore"
 #url_env = "BESTBEFORE_STATE_URL"
 #url_file = "/run/secrets/bestbefore-state-url"
 
