@@ -13,11 +13,18 @@ from bestbefore.adapters.state import database as module
 from bestbefore.adapters.state.database import Database
 from bestbefore.adapters.state.schema import metadata
 from bestbefore.ports.ledger import LedgerError
+from support.postgresql import Postgres
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
+def file(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'state.db'}"
+
+
+@pytest.fixture(params=["file", "empty_url"], ids=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest) -> str:
+    """Where nothing is yet, on either database."""
+    return request.getfixturevalue(request.param)
 
 
 def prepare(url: str) -> None:
@@ -39,22 +46,36 @@ def test_migrations_make_exactly_the_tables_of_the_schema(url: str) -> None:
         assert compare_metadata(context, metadata) == []
 
 
-def test_migrations_make_the_same_indexes_and_constraints(url: str, tmp_path: Path) -> None:
+def test_migrations_make_the_same_indexes_and_constraints(file: str, tmp_path: Path) -> None:
     """What a comparison of metadata overlooks: conditions of partial indexes, WITHOUT ROWID."""
-    prepare(url)
+    prepare(file)
     other = sa.create_engine(f"sqlite:///{tmp_path / 'other.db'}", poolclass=sa.NullPool)
     with other.begin() as connection:
         metadata.create_all(connection)
 
-    migrated = sa.create_engine(url, poolclass=sa.NullPool)
+    migrated = sa.create_engine(file, poolclass=sa.NullPool)
     assert _described(migrated) == _described(other)
 
 
-def test_preparing_twice_changes_nothing(url: str, tmp_path: Path) -> None:
-    prepare(url)
+def test_migrations_make_the_same_indexes_and_storage_on_postgresql(
+    postgres: Postgres, empty_url: str
+) -> None:
+    prepare(empty_url)
+    schema = postgres.create_schema()
+    other = sa.create_engine(postgres.url(schema), poolclass=sa.NullPool)
+    with other.begin() as connection:
+        metadata.create_all(connection)
+
+    migrated = sa.create_engine(empty_url, poolclass=sa.NullPool)
+    assert _described_by_server(migrated) == _described_by_server(other)
+    postgres.drop_schema(schema)
+
+
+def test_preparing_twice_changes_nothing(file: str, tmp_path: Path) -> None:
+    prepare(file)
     shutil.copy(tmp_path / "state.db", tmp_path / "before.db")
 
-    prepare(url)
+    prepare(file)
 
     assert (tmp_path / "state.db").read_bytes() == (tmp_path / "before.db").read_bytes()
 
@@ -75,6 +96,28 @@ def test_a_newer_schema_is_refused_and_left_alone(url: str) -> None:
 def test_there_is_one_head() -> None:
     folder = Path(module.__file__).with_name("migrations")
     assert len(script.ScriptDirectory(str(folder)).get_heads()) == 1
+
+
+def _described_by_server(engine: sa.Engine) -> dict[str, set[object]]:
+    """Everything PostgreSQL has to say about each table; a set, as columns may be in any order."""
+    statements = (
+        """SELECT c.relname, c.reloptions FROM pg_class c
+           WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'""",
+        """SELECT tablename, replace(indexdef, schemaname || '.', '') FROM pg_indexes
+           WHERE schemaname = current_schema()""",
+        """SELECT conrelid::regclass::text, conname || ' ' || pg_get_constraintdef(oid)
+           FROM pg_constraint WHERE connamespace = current_schema()::regnamespace""",
+        """SELECT table_name, column_name || ' ' || is_nullable || ' ' || data_type || ' '
+           || coalesce(replace(column_default, current_schema() || '.', ''), '')
+           FROM information_schema.columns WHERE table_schema = current_schema()""",
+    )
+    found: dict[str, set[object]] = {}
+    with engine.connect() as connection:
+        for statement in statements:
+            for table, what in connection.exec_driver_sql(statement):
+                found.setdefault(table, set()).add(str(what))
+    found.pop("alembic_version", None)
+    return found
 
 
 def _described(engine: sa.Engine) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Real processes on one SQLite file: nobody is locked out, nothing is claimed twice."""
+"""Real processes on one state database: nobody is locked out, nothing is claimed twice."""
 
 import sqlite3
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from bestbefore.adapters.state import database as module
-from bestbefore.adapters.state.database import Database
+from bestbefore.adapters.state.database import NEWEST, Database
 from bestbefore.adapters.state.schema import operations
 from support.worlds import World, policy
 
@@ -23,7 +23,7 @@ from support.worlds import World, policy
 from bestbefore.domain.outcome import Outcome
 from bestbefore.ports.ledger import Completed
 
-with World(Path(sys.argv[1]), policy()) as world:
+with World(Path(sys.argv[1]), policy(), state_url=sys.argv[3] or None) as world:
     print("ready", flush=True)
     sys.stdin.readline()
     now, system = world.clock.now() + timedelta(minutes=1), world.system
@@ -86,16 +86,18 @@ def finish(processes: list[subprocess.Popen[str]]) -> list[list[str]]:
     return printed
 
 
-def test_four_processes_claim_800_commands_exactly_once(tmp_path: Path) -> None:
+def test_four_processes_claim_800_commands_exactly_once(tmp_path: Path, state: str | None) -> None:
     """O-DBF-03: and no process sees "database is locked"."""
-    with World(tmp_path, policy()) as world:
+    with World(tmp_path, policy(), state_url=state) as world:
         world.fill(800)
         run = world.plan()
         span = world.system.work.waiting(world.system.work.versions()[0].row, 800)
         assert span is not None
         assert world.system.queue.publish(span, world.clock.now()) == 800
 
-        printed = finish([start(CLAIM_ALL, str(tmp_path), f"worker-{n}") for n in range(4)])
+        printed = finish(
+            [start(CLAIM_ALL, str(tmp_path), f"worker-{n}", state or "") for n in range(4)]
+        )
 
         rows = [row for rows in printed for row in rows]
         assert len(rows) == len(set(rows)) == 800
@@ -157,8 +159,7 @@ def test_a_new_file_that_somebody_writes_to_is_waited_for(
 
 
 def test_processes_that_start_together_for_the_first_time_agree_on_the_schema(
-    tmp_path: Path,
+    tmp_path: Path, empty_url: str
 ) -> None:
-    for attempt in range(2):
-        url = f"sqlite:///{tmp_path / f'{attempt}.db'}"
-        assert finish([start(START, url) for _ in range(3)]) == [[module._NEWEST]] * 3
+    for url in (f"sqlite:///{tmp_path / 'state.db'}", empty_url):
+        assert finish([start(START, url) for _ in range(3)]) == [[NEWEST]] * 3

@@ -1,8 +1,8 @@
 """Ledger, dispatch, queue and worker against a model, in any order Hypothesis can think of.
 
 The model is plain Python: what was eligible when it was planned, who holds which claim until
-when, which dead letters a person touched. The product is the real one on real SQLite. A failure
-prints the steps that led to it, as a program.
+when, which dead letters a person touched. The product is the real one on real SQLite and
+PostgreSQL. A failure prints the steps that led to it, as a program.
 """
 
 import os
@@ -16,10 +16,17 @@ from pathlib import Path
 import sqlalchemy as sa
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from bestbefore.adapters.state.database import Database, moment
-from bestbefore.adapters.state.schema import operations, policies, runs
+from bestbefore.adapters.state.schema import metadata, operations, policies, runs
 from bestbefore.domain.failure import Failure, FailureClass, GiveUp, decide
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.policy import Policy
@@ -34,6 +41,7 @@ from bestbefore.stages.outlook import look_around
 from bestbefore.stages.plan import Planned
 from support.clock import NOW
 from support.memory import MemoryStore
+from support.postgresql import Postgres
 from support.worlds import OLD, YOUNG, World, assert_reconciled, listed, policy
 
 KEYS = [f"exports/{name}.json" for name in "abcde"]
@@ -105,7 +113,7 @@ class Life(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="bestbefore-machine-"))
-        shutil.copy(_template(), self.folder / "state.db")
+        self.state_url = self._empty_ledger()
         self.version = 1
         self.current = ""
         self.serial = 0
@@ -133,7 +141,9 @@ class Life(RuleBasedStateMachine):
         self.store.refuse = lambda key: (
             Failure(self.sick[key], "sick") if key in self.sick else None
         )
-        self.world = World(self.folder, self._policy(), stores={"s": self.store})
+        self.world = World(
+            self.folder, self._policy(), stores={"s": self.store}, state_url=self.state_url
+        )
         self.store.clock = self.world.clock.now
         self.engine = sa.create_engine(self.world.state_url, poolclass=sa.NullPool)
         self.before: dict[int, Row] = {}
@@ -468,6 +478,11 @@ class Life(RuleBasedStateMachine):
 
     # -- helpers -----------------------------------------------------------------------------
 
+    def _empty_ledger(self) -> str | None:
+        """Where it is, if not in the folder."""
+        shutil.copy(_template(), self.folder / "state.db")
+        return None
+
     def _policy(self) -> Policy:
         return policy(
             version=f"v{self.version}",
@@ -672,3 +687,33 @@ TestLife.settings = settings(
     print_blob=True,
     suppress_health_check=list(HealthCheck),
 )
+
+
+class LifeOnPostgresql(Life):
+    """The same on PostgreSQL, in a schema that the test below makes."""
+
+    server: Postgres
+    schema: str
+
+    def _empty_ledger(self) -> str:
+        tables = ", ".join(table.name for table in metadata.sorted_tables)
+        with self.server.connect() as connection:
+            connection.execute(f"SET search_path = {self.schema}")
+            connection.execute(f"TRUNCATE {tables} RESTART IDENTITY")
+        return self.server.url(self.schema)
+
+
+def test_life_on_postgresql(postgres: Postgres) -> None:
+    LifeOnPostgresql.server = postgres
+    LifeOnPostgresql.schema = postgres.create_schema(migrated=True)
+    try:
+        run_state_machine_as_test(
+            LifeOnPostgresql,
+            settings=settings(
+                TestLife.settings,
+                max_examples=int(os.environ.get("BESTBEFORE_EXAMPLES", "60")) // 4,
+                stateful_step_count=30,
+            ),
+        )
+    finally:
+        postgres.drop_schema(LifeOnPostgresql.schema)
