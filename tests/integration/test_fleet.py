@@ -69,24 +69,27 @@ def test_workers_go_on_when_every_connection_is_cut_again_and_again(
 ) -> None:
     """P4: a restart of the server costs no attempt, no result and no worker."""
     arena = Arena(tmp_path, forks, faulty, ledger_url)
-    arena.upload(150)
+    arena.server.page_size = 1_000
+    arena.upload(4_000)
     planner = arena.start("planner", "exports")
     assert planner.wait() == 0, planner.said()
     workers = [arena.start("worker", "2", "drain") for _ in range(3)]
-    for n in range(1, 13):
+    cut = 0
+    for n in range(1, 11):
         until(
             lambda n=n: (
-                len(arena.server.asked("DeleteObjects")) >= n  # type: ignore[misc]
+                len(arena.server.asked("DeleteObjects")) >= n
                 or not any(worker.running for worker in workers)
             ),
             what="the next request",
         )
-        postgres.end_sessions()
-        # What was claimed when the answer was lost is nobody's until its lease ends.
-        arena.clock.step(LAPSED)
+        cut += postgres.end_sessions()
+    # What was claimed when the answer was lost is nobody's until its lease ends.
+    arena.clock.step(LAPSED)
 
     assert [worker.wait() for worker in workers] == [0, 0, 0], [w.said() for w in workers]
 
+    assert cut > 10
     arena.drain()
     arena.check()
     assert not arena.due.keys() & arena.server.keys(BUCKET)

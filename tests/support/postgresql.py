@@ -55,7 +55,7 @@ class Postgres:
         name = f"bestbefore_test_{os.getpid()}_{secrets.token_hex(4)}"
         with self.connect(str(self._server.database)) as connection:
             connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8' {how}")
-            # Our processes are killed, the server never is: nothing that is tested waits for a disk.
+            # Our processes are killed, the server never is: nothing here has to wait for a disk.
             connection.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
         return name
 

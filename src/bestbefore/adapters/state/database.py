@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.pool import QueuePool
 
+from bestbefore.adapters.state.replay import replayed
 from bestbefore.ports.ledger import LedgerError
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class Database:
         with self._explained():
             self._turn = _Turn(self.url) if self.is_sqlite else None
 
+    @replayed
     def prepare(self) -> None:
         """Create or upgrade the schema, under a lock.
 

@@ -5,12 +5,14 @@ import inspect
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import ParamSpec, TypeVar
 
 from bestbefore.ports.ledger import LedgerError
 
 log = logging.getLogger(__name__)
 
+P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T")
 
 _TRIES = 5
@@ -40,15 +42,17 @@ def replays(*harmless: str) -> Callable[[type[T]], type[T]]:
     def decorate(cls: type[T]) -> type[T]:
         for name, method in list(vars(cls).items()):
             if not name.startswith("_") and inspect.isfunction(method):
-                setattr(cls, name, _replayed(method, harmless=name in harmless))
+                setattr(cls, name, replayed(method, harmless=name in harmless))
         return cls
 
     return decorate
 
 
-def _replayed(method: Callable[..., Any], *, harmless: bool) -> Callable[..., Any]:
+def replayed(method: Callable[P, R], *, harmless: bool = True) -> Callable[P, R]:
+    """*method*, tried again when interrupted; see `replays`."""
+
     @functools.wraps(method)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         for n in range(_TRIES - 1):
             try:
                 return method(*args, **kwargs)
