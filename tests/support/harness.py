@@ -24,6 +24,7 @@ from bestbefore.adapters.objects import s3
 from bestbefore.adapters.objects.directory import DirectoryDeleter, DirectoryLister
 from bestbefore.adapters.objects.s3 import S3Settings
 from bestbefore.adapters.objects.s3.client import plain_client
+from bestbefore.adapters.state import move
 from bestbefore.adapters.state.database import Database
 from bestbefore.app.settings import StoreSettings, load
 from bestbefore.app.system import Store, System
@@ -76,6 +77,25 @@ def program(arguments: Sequence[str]) -> None:
     """The command line, as the console script runs it."""
     sys.argv = ["bestbefore", *arguments]
     main()
+
+
+def dying_move(arguments: Sequence[str]) -> None:
+    """``bestbefore state move --to URL`` that gets a SIGKILL: ``URL function [n]`` names where.
+
+    It dies when it calls that function of the module for the *n*th time, or with the argument *n*.
+    """
+    url, name, *more = arguments
+    real, calls = getattr(move, name), []
+
+    def dying(*given: object) -> object:
+        calls.append(given)
+        if more and more[0] not in (str(len(calls)), str(given[-1])):
+            return real(*given)
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+    setattr(move, name, dying)
+    program(["state", "move", "--to", url])
 
 
 def open_world(folder: Path, timeout: timedelta = timedelta(seconds=30)) -> System:

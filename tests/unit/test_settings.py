@@ -211,6 +211,19 @@ def test_an_absolute_state_file_stays_where_it_is(read: Read) -> None:
     assert settings.state.file == Path("/var/lib/bestbefore/ledger.db")
 
 
+def test_a_ledger_on_postgresql_keeps_its_password_to_itself(read: Read) -> None:
+    url = "postgresql+psycopg://me:geheim@db.example.com:5433/cleanup?sslmode=verify-full"
+
+    hidden = read('[state]\nurl_env = "STATE"\n', {"STATE": url})
+    shown = read(f'[state]\nurl = "{url}"\n')
+
+    assert hidden.state.url == shown.state.url == url
+    assert "geheim" not in repr(hidden)
+    assert [warning.code for warning in shown.warnings] == ["secret-in-file", "no-policies"]
+    assert "geheim" not in str(shown.warnings)
+    assert [warning.code for warning in hidden.warnings] == ["no-policies"]
+
+
 def test_secrets_and_addresses_come_from_the_environment_or_from_files(
     read: Read, tmp_path: Path
 ) -> None:

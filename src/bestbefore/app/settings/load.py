@@ -213,6 +213,13 @@ def _exposed(
 
 
 def _warnings(file: File) -> Iterator[Finding]:
+    if file.state.url is not None and urlsplit(file.state.url).password is not None:
+        yield Finding(
+            "secret-in-file",
+            Level.WARNING,
+            "state.url holds a password in the file itself",
+            "use url_env or url_file, or leave it to PGPASSWORD or ~/.pgpass",
+        )
     for name, store in file.stores.items():
         if store.secret_access_key is not None:
             yield Finding(
