@@ -1,4 +1,4 @@
-"""Commands a second through plan, dispatch, work and ack on SQLite, with a null store."""
+"""Commands a second through plan, dispatch, work and ack, with a null store."""
 
 import multiprocessing
 import tempfile
@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import null
+from bench import null, postgresql
 from bestbefore.domain.run import Trigger
 from bestbefore.stages.work import Options
 
@@ -30,6 +30,7 @@ def measure(commands: int) -> None:
             f"  {name:<34}{commands / seconds:>8,.0f}/s  {seconds:6.1f} s  "
             f"{size / commands:.0f} bytes each  {detail}"
         )
+    postgresql.measure(commands)
 
 
 def _one_after_the_other(folder: Path, commands: int) -> str:

@@ -56,13 +56,14 @@ def policy(reach: Reach | None = None) -> Policy:
     return Policy("bench", "v1", "bench", Age(0, 30 * 86_400), source, reach=reach or Reach())
 
 
-def system(folder: Path, objects: int, rule: Policy) -> System:
-    """A real state database in *folder* over a null store, in a process set up as the CLI's."""
+def system(folder: Path, objects: int, rule: Policy, url: str | None = None) -> System:
+    """A real state database in *folder*, or at *url*, over a null store, in a process set up as the
+    CLI's."""
     collect_rarely()
     store = NullStore(objects)
     settings = Settings(
         path=folder / "bestbefore.toml",
-        state=StateSettings(f"sqlite:///{folder / 'state.db'}"),
+        state=StateSettings(url or f"sqlite:///{folder / 'state.db'}"),
         queue=QueueSettings(),
         stores={"null": StoreSettings("null", "s3")},
         policies={rule.name: rule},

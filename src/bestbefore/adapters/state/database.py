@@ -137,6 +137,21 @@ class Database:
         """An INSERT into *table* that can say what to do on a conflict, in this dialect."""
         return sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
 
+    def insert_new(
+        self,
+        connection: sa.Connection,
+        table: sa.Table,
+        columns: Sequence[str],
+        values: Sequence[Any],
+        unique: str,
+    ) -> int:
+        """Insert *values*, tuples in the order of *columns*, but for those whose *unique* column is
+        there already. Returns how many were new."""
+        if self._server is not None:
+            return self._server.insert_new(connection, table, columns, values, unique)
+        insert = self.insert(table).on_conflict_do_nothing(index_elements=[unique])
+        return execute_many(connection, insert, columns, values)
+
     def ring(self, connection: sa.Connection) -> None:
         """Once this transaction is committed, have idle workers look at once where they can."""
         if self._server is not None:

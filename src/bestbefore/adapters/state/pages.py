@@ -6,7 +6,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from bestbefore.adapters.state import runs as run_rows
-from bestbefore.adapters.state.database import Database, execute_many, micros
+from bestbefore.adapters.state.database import Database, micros
 from bestbefore.adapters.state.schema import generations, newest, operations, policies, runs
 from bestbefore.domain.known import Disposition
 from bestbefore.domain.states import State
@@ -76,8 +76,7 @@ def _add(database: Database, connection: sa.Connection, row: int, page: PlannedP
     ]  # fmt: skip
     if not values:
         return 0
-    insert = database.insert(operations).on_conflict_do_nothing(index_elements=["operation_id"])
-    return execute_many(connection, insert, _COLUMNS, values)
+    return database.insert_new(connection, operations, _COLUMNS, values, "operation_id")
 
 
 def _mark_candidates(connection: sa.Connection, row: int, page: PlannedPage) -> None:

@@ -8,7 +8,7 @@ out another session for each transaction (PgBouncer) changes nothing but the wak
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
@@ -133,6 +133,25 @@ class Server:
         """Begin a transaction that excludes all others, or all but those that are *shared*."""
         connection.exec_driver_sql(_SHARED if shared else _EXCLUSIVE)
         self.doorbell.empty()
+
+    def insert_new(
+        self,
+        connection: sa.Connection,
+        table: sa.Table,
+        columns: Sequence[str],
+        values: Sequence[Any],
+        unique: str,
+    ) -> int:
+        """See `Database.insert_new`. One statement over arrays: a third of the server's time."""
+        arrays = ", ".join(
+            f"%s::{table.c[name].type.compile(connection.dialect)}[]" for name in columns
+        )
+        statement = (
+            f"INSERT INTO {table.name} ({', '.join(columns)}) "  # noqa: S608  (names of our own)
+            f"SELECT * FROM unnest({arrays}) ON CONFLICT ({unique}) DO NOTHING"
+        )
+        transposed = tuple(map(list, zip(*values, strict=True)))
+        return connection.exec_driver_sql(statement, transposed).rowcount
 
     def explained(self, error: sa.exc.DBAPIError, name: str, *, undone: bool) -> Exception:
         """What *error* means to whoever asked; *error* itself, if it is a mistake of ours.
