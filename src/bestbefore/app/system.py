@@ -99,6 +99,7 @@ class System:
         stopping: Callable[[], bool] = lambda: False,
     ) -> Planner:
         """A planner for *policy*'s store."""
+        self._database.give_up_when(stopping)
         lister = self.store(policy.connection).lister
         return Planner(
             self.plans,
