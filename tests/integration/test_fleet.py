@@ -38,6 +38,8 @@ def test_planners_and_workers_that_keep_dying_answer_each_slot_once_and_finish(
                 fleet[victim].kill()
                 killed += fleet[victim].wait() == -signal.SIGKILL
             arena.check()
+        survivor = arena.start("planner", "exports")
+        assert survivor.wait() == 0, survivor.said()
         arena.clock.step(LAPSED)  # a minute later is another slot, and what was lost is due
     for child in fleet.values():
         child.kill(signal.SIGTERM)
