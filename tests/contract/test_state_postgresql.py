@@ -458,6 +458,19 @@ def test_who_cannot_listen_rests_and_asks_by_itself(
     database.dispose()
 
 
+def test_who_is_told_to_stop_rests_no_longer(ledger_url: str) -> None:
+    database = Database(ledger_url)
+    stop = threading.Event()
+    database.give_up_when(stop.is_set)
+    database.rest(60, time.sleep)
+    resting = Beside(lambda: database.rest(60, time.sleep))
+
+    stop.set()
+
+    resting.end()
+    database.dispose()
+
+
 def _refuse() -> None:
     raise sa.exc.OperationalError("LISTEN", {}, psycopg.OperationalError("no"))
 
@@ -568,7 +581,8 @@ def test_no_message_shows_a_password() -> None:
         database.prepare()
     database.dispose()
 
-    assert "state database postgresql+psycopg://me:***@127.0.0.1:1/d:" in str(caught.value)
+    there = "postgresql+psycopg://me:***@127.0.0.1:1/d?sslpassword=hidden"
+    assert f"state database {there}: " in str(caught.value)
     assert "geheim" not in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -4,6 +4,7 @@ import signal
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from bestbefore.adapters.state.database import NEWEST
 from bestbefore.adapters.state.schema import metadata
@@ -12,6 +13,7 @@ from support.cli import Cli, fill
 from support.docs import commands, configurations
 from support.faults import FaultyS3
 from support.forks import Forks, until
+from support.proxy import Proxy
 
 SLOT = "2026-06-01T02:00:00Z"
 TABLES = [table.name for table in metadata.sorted_tables]
@@ -102,6 +104,41 @@ def test_an_address_where_nobody_listens_ends_at_once_without_its_password(cli: 
     assert said.startswith("bestbefore: state database postgresql+psycopg://me:***@127.0.0.1:1/d: ")
     assert "geheim" not in said
     assert said.count("\n") == 1
+
+
+def test_a_worker_waits_for_a_server_that_is_away_and_goes_on(
+    there: Cli, faulty: FaultyS3, empty_url: str
+) -> None:
+    """Nothing is charged for it, and who is told to stop meanwhile stops."""
+    url = sa.make_url(empty_url)
+    with Proxy((str(url.host), url.port or 5432)) as proxy:
+        through = Cli(there.folder, there.forks, faulty.endpoint)
+        through.policies = there.policies
+        through.state = url.set(host="127.0.0.1", port=proxy.port).render_as_string(False)
+        through.write()
+        with through.start("work") as worker:
+            fill(faulty, 3)
+            through("plan", "exports", "--slot", SLOT)
+            until(lambda: faulty.keys("exports") == set(), what="the first deletion")
+            proxy.go()
+            until(lambda: "out of reach, waiting" in worker.said(), what="the worker to notice")
+            assert "state database postgresql" in through("status", code=2).err
+            proxy.come()
+            fill(faulty, 4, prefix="exports/more-")
+            through("plan", "exports", "--slot", "2026-06-02T02:00:00Z")
+            until(lambda: faulty.keys("exports") == set(), what="the second deletion")
+            until(
+                lambda: through.json("runs", "list")[0]["state"] == "drained",
+                what="the end of the run",
+            )
+            proxy.go()
+            worker.kill(signal.SIGTERM)
+            assert worker.wait(20) in (0, 2), worker.said()
+            assert "Traceback" not in worker.said()
+        there.write()
+        assert there.audit.problems() == []
+        assert there.audit.one("SELECT count(*) FROM failures") == 0
+        proxy.come()
 
 
 # -- moving ----------------------------------------------------------------------------------

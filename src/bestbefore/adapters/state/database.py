@@ -65,7 +65,7 @@ class Database:
 
     def __init__(self, url: str) -> None:
         self.url = _parsed(url)
-        self.name = str(self.url.set(query={}))  # str() hides the password, but not a parameter's
+        self.name = _named(self.url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._server: Server | None = None
         if self.is_sqlite:
@@ -167,7 +167,7 @@ class Database:
         if self._server is None:
             sleep(seconds)
         else:
-            self._server.doorbell.rest(seconds, sleep)
+            self._server.rest(seconds, sleep)
 
     def give_up_when(self, stopping: Callable[[], bool]) -> None:
         """Do not wait for a server that is out of reach once *stopping* says so."""
@@ -318,6 +318,12 @@ def _parsed(url: str) -> sa.URL:
             "the URL of the state database cannot be read; write for example "
             "postgresql+psycopg://USER:PASSWORD@HOST/DATABASE, with %40 for @ in the password"
         ) from None
+
+
+def _named(url: sa.URL) -> str:
+    """*url* for people: without its password, wherever it stands."""
+    query = {name: "hidden" if "password" in name else text for name, text in url.query.items()}
+    return str(url.set(query=query))
 
 
 def _server(url: sa.URL) -> "Server":

@@ -21,7 +21,8 @@ from bestbefore.ports.ledger import LedgerError
 
 log = logging.getLogger(__name__)
 
-LOCK = int.from_bytes(b"bestbef")  # any number nobody else is likely to think of
+# A number nobody else is likely to think of, and another one for each schema with a ledger.
+LOCK = f"{int.from_bytes(b'best')}, hashtext(coalesce(current_schema()::text, ''))"
 _CHANNEL = "bestbefore"
 
 # Who vanished in a transaction, or hangs in one, must not keep its locks; who waits longer than
@@ -129,6 +130,12 @@ class Server:
                 return connection
             time.sleep(_RECONNECT_SECONDS)
 
+    def rest(self, seconds: float, sleep: Callable[[float], None]) -> None:
+        """Sleep for *seconds*, or until somebody rings, or it is time to stop."""
+        while seconds > 0 and not (self.give_up() or self.doorbell.rang()):
+            sleep(min(seconds, _STEP_SECONDS))
+            seconds -= _STEP_SECONDS
+
     def enter(self, connection: sa.Connection, *, shared: bool) -> None:
         """Begin a transaction that excludes all others, or all but those that are *shared*."""
         connection.exec_driver_sql(_SHARED if shared else _EXCLUSIVE)
@@ -196,23 +203,18 @@ class Doorbell:
         """Wake every idle worker once this transaction is committed."""
         connection.exec_driver_sql(f"NOTIFY {_CHANNEL}")
 
-    def rest(self, seconds: float, sleep: Callable[[float], None]) -> None:
-        """Sleep for *seconds*, or until somebody rings."""
-        while seconds > 0 and not self._rang():
-            sleep(min(seconds, _STEP_SECONDS))
-            seconds -= _STEP_SECONDS
-
     def empty(self) -> None:
         """Forget, now and then, who rang while nobody rested: unread, it fills the server."""
         if self._connection is not None and time.monotonic() >= self._empty_at:
-            self._rang()
+            self.rang()
 
     def close(self) -> None:
         """Stop listening."""
         with self._lock:
             self._hang_up()
 
-    def _rang(self) -> bool:
+    def rang(self) -> bool:
+        """Whether somebody rang since the last time this was asked, or may have."""
         now = time.monotonic()
         self._empty_at = now + _EMPTY_EVERY_SECONDS
         with self._lock, suppress(sa.exc.DBAPIError, psycopg.Error):
