@@ -21,16 +21,19 @@ from bestbefore.adapters.state import postgresql
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, execute_many
 from bestbefore.adapters.state.dead_letters import SqlDeadLetters
+from bestbefore.adapters.state.holds import SqlHolds
 from bestbefore.adapters.state.plans import SqlPlanLedger
 from bestbefore.adapters.state.queue import StateQueue
 from bestbefore.adapters.state.records import SqlRecords
 from bestbefore.adapters.state.replay import Interrupted, replays
 from bestbefore.adapters.state.schema import breakers, operations, runs
 from bestbefore.adapters.state.work import SqlWorkLedger
+from bestbefore.contracts.holds import HoldsContract
 from bestbefore.contracts.ledger import LEASE, POLICY, SLOT, Ledger, LedgerContract, Sides
 from bestbefore.contracts.queue import QueueContract
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.states import RunState
+from bestbefore.ports.holds import Holds
 from bestbefore.ports.ledger import Completed, LedgerError
 from bestbefore.ports.records import OperationFilter
 from support.forks import until
@@ -70,6 +73,12 @@ class TestLedgerOnPostgresql(LedgerContract):
 
 class TestQueueOnPostgresql(QueueContract):
     pass
+
+
+class TestHoldsOnPostgresql(HoldsContract):
+    @pytest.fixture
+    def holds(self, database: Database) -> Holds:
+        return SqlHolds(database)
 
 
 # -- text ------------------------------------------------------------------------------------

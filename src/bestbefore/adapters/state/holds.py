@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, maybe_moment, micros, moment
+from bestbefore.adapters.state.replay import replays
 from bestbefore.adapters.state.schema import holds
 from bestbefore.domain.hold import Hold, Scope
 from bestbefore.ports.ledger import LedgerError
@@ -19,6 +20,7 @@ _IN_FORCE = (
 )
 
 
+@replays("add")
 class SqlHolds:
     """`bestbefore.ports.holds.Holds` on a SQL database."""
 
