@@ -596,6 +596,14 @@ def test_no_message_shows_a_password() -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_a_parameter_nobody_knows_is_named(ledger_url: str) -> None:
+    database = Database(f"{ledger_url}&nonsense=1")
+
+    with pytest.raises(LedgerError, match='invalid connection option "nonsense"; look at'):
+        database.prepare()
+    database.dispose()
+
+
 def test_a_url_that_cannot_be_read_is_not_repeated() -> None:
     with pytest.raises(LedgerError, match="%40 for @") as caught:
         Database("postgresql+psycopg://me:geheim@host:port/d")

@@ -78,7 +78,7 @@ class Database:
             _refuse_network_file_system(self.url)
             self._writer, self._reader = _sqlite_engines(self.url)
         else:
-            self._server = _server(self.url)
+            self._server = _server(self.url, self.name)
             self._writer, self._reader = self._server.writer, self._server.reader
         with self._explained():
             self._turn = _Turn(self.url) if self.is_sqlite else None
@@ -210,7 +210,7 @@ class Database:
             yield
         except (OSError, sa.exc.DBAPIError, sa.exc.TimeoutError) as error:
             if self._server is not None and isinstance(error, sa.exc.DBAPIError):
-                raise self._server.explained(error, self.name, undone=undone()) from error
+                raise self._server.explained(error, undone=undone()) from error
             # A file that is no database, or a damaged one, is a plain DatabaseError; its other
             # kinds are mistakes of ours.
             if isinstance(error, sa.exc.DBAPIError) and type(error) not in _UNUSABLE:
@@ -332,7 +332,7 @@ def _named(url: sa.URL) -> str:
     return str(url.set(query=query))
 
 
-def _server(url: sa.URL) -> "Server":
+def _server(url: sa.URL, name: str) -> "Server":
     # Imported here: the driver is an extra.
     try:
         from bestbefore.adapters.state.postgresql import Server
@@ -341,7 +341,7 @@ def _server(url: sa.URL) -> "Server":
             "a state database on PostgreSQL needs psycopg: "
             f'pip install "bestbefore[postgresql]" ({error})'
         ) from error
-    return Server(url)
+    return Server(url, name)
 
 
 def _sqlite_engines(url: sa.URL) -> tuple[sa.Engine, sa.Engine]:

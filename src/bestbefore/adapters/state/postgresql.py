@@ -82,12 +82,13 @@ class _Loader(TextLoader):
 
 
 class Server:
-    """The server behind a state database's connections."""
+    """The server behind a state database's connections; *name* is what people call that."""
 
     longest_rest = 2.0
     """Seconds. It is what a lost ring costs, and how often an idle worker asks."""
 
-    def __init__(self, url: sa.URL) -> None:
+    def __init__(self, url: sa.URL, name: str) -> None:
+        self._name = name
         options = {name: value for name, value in _DEFAULTS.items() if name not in url.query}
         self.writer = sa.create_engine(
             url,
@@ -111,20 +112,24 @@ class Server:
                 connection.adapters.register_loader(name, _Loader)
 
     def connect(self, engine: sa.Engine) -> sa.Connection:
-        """A connection. A server that answered before is waited for: it may be restarting."""
+        """A connection. A server that answered before is waited for: it may be restarting.
+
+        Raises LedgerError.
+        """
         deadline: float | None = None
         while True:
             try:
                 connection = engine.connect()
             except sa.exc.DBAPIError as error:
-                if not self._has_answered or self.give_up():
-                    raise
+                now = time.monotonic()
                 if deadline is None:
-                    deadline = time.monotonic() + _PATIENCE_SECONDS
-                    log.warning("the state database is out of reach, waiting for it: %s",
-                                _said(error))  # fmt: skip
-                if time.monotonic() >= deadline:
-                    raise
+                    deadline = now + _PATIENCE_SECONDS
+                    if self._has_answered:
+                        log.warning(
+                            "the state database is out of reach, waiting for it: %s", _said(error)
+                        )
+                if not self._has_answered or self.give_up() or now >= deadline:
+                    raise LedgerError(self._refused(error)) from error
             else:
                 self._has_answered = True
                 return connection
@@ -160,12 +165,12 @@ class Server:
         transposed = tuple(map(list, zip(*values, strict=True)))
         return connection.exec_driver_sql(statement, transposed).rowcount
 
-    def explained(self, error: sa.exc.DBAPIError, name: str, *, undone: bool) -> Exception:
+    def explained(self, error: sa.exc.DBAPIError, *, undone: bool) -> Exception:
         """What *error* means to whoever asked; *error* itself, if it is a mistake of ours.
 
         *undone* says that it came before the commit.
         """
-        state, said = _state(error), f"state database {name}: {_said(error)}"
+        state, said = _state(error), f"state database {self._name}: {_said(error)}"
         if error.connection_invalidated or state in _ROLLED_BACK:
             if undone or state in _ROLLED_BACK:
                 return Interrupted(f"{said}; nothing of this was kept, so repeat it", undone=True)
@@ -175,13 +180,19 @@ class Server:
                 undone=False,
             )
         if isinstance(error, sa.exc.OperationalError) or state in _NOT_ALLOWED:
-            return LedgerError(f"{said}; look at its address, its rights and the space left there")
+            return LedgerError(self._refused(error))
         return error
 
     def dispose(self) -> None:
         """Close every connection."""
         self.doorbell.close()
         self.writer.dispose()
+
+    def _refused(self, error: sa.exc.DBAPIError) -> str:
+        return (
+            f"state database {self._name}: {_said(error)}; look at its address, its rights and the "
+            "space left there"
+        )
 
 
 class Doorbell:
