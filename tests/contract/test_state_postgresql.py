@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -502,9 +503,24 @@ def test_rings_nobody_waits_for_are_thrown_away(
 # -- behind PgBouncer ------------------------------------------------------------------------
 
 
+_POOLER = """
+[databases]
+* = host={there.host} port={server_port} user={there.username}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 3
+server_round_robin = 1
+{user}
+"""
+
+
 @pytest.fixture
-def pooled_url(postgres: Postgres, tmp_path: Path, tmp_path_factory: Any) -> Iterator[str]:
-    """The same through a pooler that hands out another session for every transaction."""
+def pooled_url(postgres: Postgres) -> Iterator[str]:
+    """A database through a pooler that hands out another session for every transaction."""
     binary = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
     if binary is None:
         if os.environ.get("CI"):
@@ -514,37 +530,25 @@ def pooled_url(postgres: Postgres, tmp_path: Path, tmp_path_factory: Any) -> Ite
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    folder = tmp_path / "pgbouncer"
-    folder.mkdir()
-    (folder / "users").write_text(f'"{there.username}" "{there.password or ""}"\n')
-    (folder / "pgbouncer.ini").write_text(f"""
-[databases]
-* = host={there.host} port={there.port or 5432}
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = {port}
-unix_socket_dir =
-auth_type = trust
-auth_file = users
-pool_mode = transaction
-default_pool_size = 3
-server_round_robin = 1
-{"user = nobody" if os.getuid() == 0 else ""}
-""")
-    folder.chmod(0o755)
-    for parent in (tmp_path, *tmp_path.parents):
-        if parent.stat().st_uid == os.getuid() and parent != Path("/"):
-            parent.chmod(parent.stat().st_mode | 0o011)
-    with (folder / "log").open("w") as said:
-        process = subprocess.Popen([binary, "pgbouncer.ini"], cwd=folder, stdout=said, stderr=said)
-    try:
-        until(lambda: _listens(port) or process.poll() is not None, what="pgbouncer to listen")
-        assert process.poll() is None, (folder / "log").read_text()
-        yield there.set(host="127.0.0.1", port=port).render_as_string(hide_password=False)
-    finally:
-        process.terminate()
-        process.wait(10)
-        postgres.drop_database(str(there.database))
+    with tempfile.TemporaryDirectory(prefix="bestbefore-pgbouncer-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)  # it does not run as root
+        user = "user = nobody" if os.getuid() == 0 else ""
+        (folder / "pgbouncer.ini").write_text(
+            _POOLER.format(there=there, server_port=there.port or 5432, port=port, user=user)
+        )
+        with (folder / "log").open("w") as said:
+            process = subprocess.Popen(
+                [binary, "pgbouncer.ini"], cwd=folder, stdout=said, stderr=said
+            )
+        try:
+            until(lambda: _listens(port) or process.poll() is not None, what="pgbouncer")
+            assert process.poll() is None, (folder / "log").read_text()
+            yield there.set(host="127.0.0.1", port=port).render_as_string(hide_password=False)
+        finally:
+            process.terminate()
+            process.wait(10)
+            postgres.drop_database(str(there.database))
 
 
 def _listens(port: int) -> bool:
