@@ -711,7 +711,7 @@ def test_life_on_postgresql(postgres: Postgres) -> None:
             LifeOnPostgresql,
             settings=settings(
                 TestLife.settings,
-                max_examples=int(os.environ.get("BESTBEFORE_EXAMPLES", "60")) // 4,
+                max_examples=int(os.environ.get("BESTBEFORE_EXAMPLES", "60")) // 6,
                 stateful_step_count=30,
             ),
         )
