@@ -1,4 +1,4 @@
-"""The state database on SQLite keeps the contracts of ledger and queue."""
+"""The state database on SQLite keeps the contracts of ledger, queue and upkeep."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +11,12 @@ from bestbefore.adapters.state.holds import SqlHolds
 from bestbefore.adapters.state.plans import SqlPlanLedger
 from bestbefore.adapters.state.queue import StateQueue
 from bestbefore.adapters.state.records import SqlRecords
+from bestbefore.adapters.state.upkeep import SqlUpkeepLedger
 from bestbefore.adapters.state.work import SqlWorkLedger
 from bestbefore.contracts.holds import HoldsContract
 from bestbefore.contracts.ledger import LedgerContract, Sides
 from bestbefore.contracts.queue import QueueContract
+from bestbefore.contracts.upkeep import UpkeepContract
 from bestbefore.ports.holds import Holds
 
 
@@ -34,6 +36,7 @@ def sides(database: Database) -> Sides:
         StateQueue(database),
         SqlDeadLetters(database),
         SqlRecords(database),
+        SqlUpkeepLedger(database),
     )
 
 
@@ -51,4 +54,8 @@ class TestQueueOnSqlite(QueueContract):
 
 
 class TestHoldsOnSqlite(HoldsContract):
+    pass
+
+
+class TestUpkeepOnSqlite(UpkeepContract):
     pass

@@ -1,5 +1,5 @@
-"""Programs for `support.forks`: the command line, and a planner and a worker with a clock that
-the test moves.
+"""Programs for `support.forks`: the command line, and a planner, a worker and upkeep with a clock
+that the test moves.
 
 The product's shortest lease is a minute. Instead of waiting for it, a test turns the clock that
 all processes of its world share: a file with an offset, read on every look.
@@ -26,6 +26,8 @@ from bestbefore.adapters.objects.s3 import S3Settings
 from bestbefore.adapters.objects.s3.client import plain_client
 from bestbefore.adapters.state import move
 from bestbefore.adapters.state.database import Database
+from bestbefore.app import evidence
+from bestbefore.app import upkeep as keeping
 from bestbefore.app.settings import StoreSettings, load
 from bestbefore.app.system import Store, System
 from bestbefore.cli import main
@@ -167,3 +169,33 @@ def worker_killed_after(arguments: Sequence[str]) -> None:
 
     os.unlink = last
     worker(more)
+
+
+def upkeep(arguments: Sequence[str]) -> None:
+    """Do upkeep until there is none, or until killed at a seam: ``[seam]``.
+
+    Seams: ``exporting`` (a file is written and has no name yet), ``exported`` (it is whole, and
+    nothing is pruned), ``pruning`` (some of it is), ``pruned`` (all of it is, and the ledger does
+    not know that the file is done with).
+    """
+
+    def die(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    system = open_world(Path.cwd())
+    ledger = system._upkeep_ledger
+    match arguments:
+        case ["exporting"]:
+            os.fsync = die
+        case ["exported"]:
+            evidence.read = die  # type: ignore[assignment]
+        case ["pruning"]:
+            keeping._CHUNK = 3
+            prune, calls = ledger.prune_operations, iter(range(9))
+            ledger.prune_operations = (  # type: ignore[method-assign]
+                lambda *given: prune(*given) if next(calls) < 2 else die()  # type: ignore[return-value]
+            )
+        case ["pruned"]:
+            ledger.done = die  # type: ignore[method-assign]
+    system.upkeep.run(lambda: False)
+    system.close()

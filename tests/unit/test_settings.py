@@ -327,3 +327,14 @@ def test_a_syntax_error_names_its_line(read: Read) -> None:
 def test_absurd_nesting_is_an_error_and_no_traceback(read: Read) -> None:
     with pytest.raises(ConfigError, match="nested too deeply"):
         read("x = " + "[" * 5000)
+
+
+def test_evidence_goes_to_a_folder_named_after_the_state_database(
+    read: Read, tmp_path: Path
+) -> None:
+    assert read(SMALL).state.keep is None
+
+    settings = read(f'[state]\nurl = "sqlite:///state/ledger.db"\nkeep = "400d"\n{SMALL}')
+
+    assert settings.state.keep == Age(0, 400 * 86_400)
+    assert settings.evidence == tmp_path / "state" / "ledger-evidence"

@@ -196,6 +196,11 @@ def _history(system: System, policy: Policy, key: str) -> list[str]:
         if operation.error and operation.outcome is None:
             line += f", {operation.failure_class}: {operation.error}"
         lines.append(line)
+    if not lines and (state := system.state())["evidence"]:
+        lines.append(
+            "the ledger holds no operation on it; evidence of what completed longer ago than "
+            f"[state] keep ({state['keep']}) is in {state['evidence']}"
+        )
     return lines
 
 

@@ -20,9 +20,11 @@ from bestbefore.adapters.state.holds import SqlHolds
 from bestbefore.adapters.state.plans import SqlPlanLedger
 from bestbefore.adapters.state.queue import StateQueue
 from bestbefore.adapters.state.records import SqlRecords
+from bestbefore.adapters.state.upkeep import SqlUpkeepLedger
 from bestbefore.adapters.state.work import SqlWorkLedger
 from bestbefore.app.clock import SystemClock
 from bestbefore.app.settings import Settings, StoreSettings, load
+from bestbefore.app.upkeep import Upkeep
 from bestbefore.domain.hold import Held
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.report import Report
@@ -31,6 +33,8 @@ from bestbefore.ports.calendar import Calendar
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import LedgerError, PolicyVersion
 from bestbefore.ports.objects import ObjectDeleter, ObjectLister, StoreError
+from bestbefore.read.documents import Document
+from bestbefore.read.state import state_document
 from bestbefore.stages.attempt import Attempts
 from bestbefore.stages.dispatch import dispatch
 from bestbefore.stages.plan import Planned, Planner, PlanRefused
@@ -74,6 +78,8 @@ class System:
         self.dead_letters = SqlDeadLetters(self._database)
         self.records = SqlRecords(self._database)
         self.holds = SqlHolds(self._database)
+        self._upkeep_ledger = SqlUpkeepLedger(self._database)
+        self.upkeep = Upkeep(self._upkeep_ledger, settings.evidence, settings.state.keep, clock)
         self.plans.check_policies(settings.policies.values())
 
     def policy(self, name: str) -> Policy:
@@ -149,9 +155,17 @@ class System:
                 rest=lambda seconds: self._database.rest(seconds, self.clock.sleep),
                 longest_rest=self._database.longest_rest,
                 on_progress=on_progress,
+                tidy=self.upkeep.piece,
                 only=only,
             ),
             options,
+        )
+
+    def state(self) -> Document:
+        """How large the ledger is, and what upkeep did about it."""
+        settings = self.settings
+        return state_document(
+            self._upkeep_ledger, settings.state.keep, settings.evidence, self.clock.now()
         )
 
     @contextmanager

@@ -12,6 +12,9 @@ _TEMPLATE = r"""# bestbefore.toml: what may go, when, and how much at most.
 url = "sqlite:///bestbefore.db"
 #url_env = "BESTBEFORE_STATE_URL"
 #url_file = "/run/secrets/bestbefore-state-url"
+# What completed longer ago is exported to a folder beside it, then taken out: "7d" or more.
+# Left out, everything stays. Counts of runs, and what is dead or waits, always stay.
+#keep = "400d"
 
 [queue]
 # The queue lives in the state database.

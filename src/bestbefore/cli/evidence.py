@@ -43,13 +43,23 @@ def explain(config: Path, as_json: bool, policy: str, key: str) -> None:
 @click.option("--run", "run_id", help="Only operations of this run.")
 @verb
 def export(config: Path, as_json: bool, policy: str | None, run_id: str | None) -> None:  # noqa: ARG001
-    """Write the evidence as JSON Lines: who deleted what, when, why, under which version."""
+    """Write the evidence as JSON Lines: who deleted what, when, why, under which version.
+
+    What upkeep took out of the ledger is in files already; stderr says where.
+    """
     with opened(config) as system:
         if run_id is not None:
             system.records.run(run_id)
         for operation in system.records.operations(OperationFilter(policy, run_id)):
             attempts = system.records.attempts(operation.row) if operation.failure_class else []
             click.echo(json.dumps(evidence_document(operation, attempts)))
+        state = system.state()
+    if state["evidence"]:
+        click.echo(
+            f"evidence of {state['pruned']:,} operations that completed longer ago than "
+            f"[state] keep is in {printable(state['evidence'])}: a gzipped file of such lines each",
+            err=True,
+        )
 
 
 def _verify_text(document: Document) -> str:

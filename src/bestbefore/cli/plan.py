@@ -101,12 +101,13 @@ def run(
                 stopping=stop,
             )
         ended = system.records.run(planned.run.run_id)
-    document = {
-        "plan": _document(planned, planned.run),
-        "work": work_document(report),
-        "state": ended.state.value,
-    }
-    emit(as_json, document, lambda: _run_text(document, ended))
+        document = {
+            "plan": _document(planned, planned.run),
+            "work": work_document(report),
+            "state": ended.state.value,
+        }
+        emit(as_json, document, lambda: _run_text(document, ended))
+        system.upkeep.run(stop)
     leave(report.abandoned, 0 if finished(ended) and not report.left else FAILING)
 
 

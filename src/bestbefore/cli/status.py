@@ -6,7 +6,7 @@ import click
 
 from bestbefore.cli.context import emit, opened, verb
 from bestbefore.cli.hold import hold_text
-from bestbefore.cli.text import printable, table
+from bestbefore.cli.text import counts, printable, size, table
 from bestbefore.read.documents import Document
 from bestbefore.read.status import status_document
 
@@ -22,6 +22,7 @@ def status(config: Path, as_json: bool) -> None:
             system.work,
             system.calendar,
             system.holds,
+            system.state(),
             system.clock.now(),
         )
     emit(as_json, document, lambda: _text(document))
@@ -58,4 +59,31 @@ def _text(document: Document) -> str:
         f"{t['connection']} asked to slow down: {t['waiting']:,} wait until {t['next_due']}"
         for t in document["throttles"]
     ]
+    lines += _state(document["state"])
     return "\n".join(lines)
+
+
+def _state(state: Document) -> list[str]:
+    free = f" ({size(state['free_bytes'])} of it free)" if state["free_bytes"] else ""
+    growth, upkeep = state["growth"], state["upkeep"]
+    lines = [
+        f"the ledger takes {size(state['bytes'])}{free} and holds {state['operations']:,} "
+        f"operations; in {growth['days']} days {growth['operations']:,} were planned, about "
+        f"{size(growth['bytes'])}"
+    ]
+    if state["keep"] is None:
+        lines.append("nothing is taken out of it: [state] keep is not set")
+    else:
+        did = counts({name: upkeep[name] for name in ("operations", "events")})
+        last = f"finished {upkeep['finished_at']}" if upkeep["finished_at"] else "never finished"
+        lines.append(
+            f"it keeps {state['keep']}, {state['prunable']:,} operations are older; upkeep "
+            + (f"is under way, {did} so far" if upkeep["running"] else f"{last}, {did} exported")
+        )
+    if upkeep["error"]:
+        lines.append(f"upkeep failed at {upkeep['failed_at']}: {printable(upkeep['error'])}")
+    if state["evidence"]:
+        lines.append(
+            f"evidence of {state['pruned']:,} older operations: {printable(state['evidence'])}"
+        )
+    return lines

@@ -38,6 +38,7 @@ def work(config: Path, as_json: bool, drain: bool, concurrency: int) -> None:
             ).run()
         document = work_document(report)
         emit(as_json, document, lambda: work_text(document))
+        system.upkeep.run(stop)
     blocked = any(report.left[name] for name in _BLOCKING)
     leave(report.abandoned, FAILING if blocked or (drain and report.stopped) else 0)
 

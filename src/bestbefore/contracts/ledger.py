@@ -4,7 +4,7 @@ Subclass `LedgerContract` in a test module and give it a fixture called ``sides`
 
     @pytest.fixture
     def sides(tmp_path):
-        yield Sides(plans=..., work=..., queue=..., dead_letters=..., records=...)
+        yield Sides(plans=..., work=..., queue=..., dead_letters=..., records=..., upkeep=...)
 
     class TestMyLedger(LedgerContract):
         pass
@@ -50,6 +50,7 @@ from bestbefore.ports.ledger import (
 from bestbefore.ports.objects import KeyRange
 from bestbefore.ports.queue import Queue
 from bestbefore.ports.records import OperationFilter, OperationRecord, Records
+from bestbefore.ports.upkeep import UpkeepLedger
 
 SLOT = datetime(2026, 7, 1, 2, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -76,6 +77,7 @@ class Sides:
     queue: Queue
     dead_letters: DeadLetters
     records: Records
+    upkeep: UpkeepLedger
 
 
 class Ledger:
@@ -87,6 +89,7 @@ class Ledger:
         self.queue = sides.queue
         self.dead_letters = sides.dead_letters
         self.records = sides.records
+        self.upkeep = sides.upkeep
 
     def answer(
         self,
@@ -198,9 +201,9 @@ class Ledger:
         states = self.states(run)
         assert stored.waiting == states.count(State.WAITING)
         assert stored.pending == states.count(State.PENDING)
-        assert stored.completed == states.count(State.COMPLETED)
+        assert stored.completed == states.count(State.COMPLETED) + stored.pruned
         assert stored.dead == states.count(State.DEAD)
-        assert stored.planned == len(states)
+        assert stored.planned == len(states) + stored.pruned
         return stored
 
     def outcomes(self, run: Run) -> dict[str, int]:

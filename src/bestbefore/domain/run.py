@@ -29,7 +29,8 @@ class Run:
     """A run as stored.
 
     ``planned = waiting + pending + completed + dead`` holds in every transaction; the other
-    numbers are what the scan counted. ``row`` is the ledger's own key. ``early`` says that it
+    numbers are what the scan counted. ``pruned`` of the completed ones are only in exports any
+    more. ``row`` is the ledger's own key. ``early`` says that it
     releases page by page; ``complete`` that its scan has ended. ``target`` names the store and
     the place in it; ``first_slot`` is the oldest slot whose work it took over.
     """
@@ -61,6 +62,7 @@ class Run:
     pending: int
     completed: int
     dead: int
+    pruned: int = 0
 
     @property
     def released(self) -> bool:

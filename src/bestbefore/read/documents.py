@@ -16,6 +16,7 @@ from bestbefore.domain.run import Run
 from bestbefore.domain.states import RunState
 from bestbefore.ports.ledger import DeadLetter
 from bestbefore.ports.records import Attempt, OperationRecord, Tally
+from bestbefore.ports.upkeep import OldEvent
 
 Document = dict[str, Any]
 
@@ -124,6 +125,7 @@ def run_document(
             "already_dead": run.already_dead,
             "reappeared": run.reappeared,
             "refused": run.refused,
+            "pruned": run.pruned,
         },
         "protected": dict(run.protected),
     }
@@ -210,6 +212,20 @@ def hold_document(hold: Hold) -> Document:
         "until": when(hold.until),
         "by": hold.by,
         "at": when(hold.at),
+    }
+
+
+def event_document(event: OldEvent) -> Document:
+    """What a person decided, or a newer run in their place."""
+    return {
+        "event": event.row,
+        "at": when(event.at),
+        "by": event.by,
+        "action": event.action,
+        "policy": event.policy,
+        "run_id": event.run_id,
+        "operation_id": event.operation_id.hex() if event.operation_id else None,
+        "detail": event.detail,
     }
 
 

@@ -20,12 +20,14 @@ def status_document(
     work: WorkLedger,
     calendar: Calendar,
     holds: Holds,
+    state: Document,
     now: datetime,
 ) -> Document:
     """Every policy of the file, and every one only the ledger still knows.
 
     ``overdue`` is what of a slot an hour ago or more is not done, from stored counts; what a
     fresh listing says is `verify`'s answer, repeated here with its time as ``verified``.
+    *state* is what `bestbefore.read.state` says about the database itself.
     """
     known = {record.name: record for record in records.policies(now - OVERDUE_AFTER)}
     paused = {pause.policy: pause.reason for pause in work.pauses(now)}
@@ -77,4 +79,5 @@ def status_document(
             {"connection": name, "waiting": n, "next_due": when(due)}
             for name, n, due in records.throttled(now)
         ],
+        "state": state,
     }

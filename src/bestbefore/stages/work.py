@@ -61,8 +61,9 @@ class Handles:
     ``rest`` passes so many seconds on the clock, or less where it hears that there may be something
     to do; ``longest_rest`` is how long that may be. ``publish`` dispatches for the policy versions
     it is given; ``plan_on`` continues plans that nobody works on and raises if it cannot;
-    ``stopping`` says that the process shall end.
-    ``only`` narrows everything to one policy.
+    ``stopping`` says that the process shall end. ``tidy`` does a second's worth of what can wait
+    until there is nothing else to do, and returns whether there was any. ``only`` narrows
+    everything to one policy.
     """
 
     ledger: WorkLedger
@@ -78,6 +79,7 @@ class Handles:
     rest: Callable[[float], None]
     longest_rest: float
     on_progress: Callable[[Report], None] = lambda _: None
+    tidy: Callable[[], bool] = lambda: False
     only: str | None = None
 
 
@@ -133,8 +135,9 @@ class Worker:
                         self._report.left = left
                         break
                     self._suspects_at = self._h.clock.now()
-                    self._h.rest(self._idle_seconds)
-                    self._idle_seconds = min(self._longest_rest, 2 * self._idle_seconds)
+                    if not self._h.tidy():
+                        self._h.rest(self._idle_seconds)
+                        self._idle_seconds = min(self._longest_rest, 2 * self._idle_seconds)
             else:
                 self._report.stopped = True
         finally:

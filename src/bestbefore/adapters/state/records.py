@@ -36,7 +36,7 @@ from bestbefore.ports.records import (
 _PAGE = 1000
 
 _corrected = operations.alias("corrected")
-_OPERATIONS = (
+OPERATIONS = (
     sa.select(
         operations,
         policies.c.name,
@@ -54,6 +54,7 @@ _OPERATIONS = (
     .outerjoin(_corrected, operations.c.corrects == _corrected.c.id)
     .order_by(operations.c.id)
 )
+"""Operations with everything the ledger knows, in the order they were planned."""
 
 
 @replays("save_verification")
@@ -117,9 +118,9 @@ class SqlRecords:
             size = _PAGE if left is None else min(_PAGE, left)
             with self._db.read() as connection:
                 page = connection.execute(
-                    _OPERATIONS.where(operations.c.id > after, *_conditions(which)).limit(size)
+                    OPERATIONS.where(operations.c.id > after, *_conditions(which)).limit(size)
                 ).fetchall()
-            yield from map(_operation_record, page)
+            yield from map(operation_record, page)
             if len(page) < size:
                 return
             after = page[-1].id
@@ -130,10 +131,7 @@ class SqlRecords:
             found = connection.execute(
                 sa.select(failures).where(failures.c.operation == operation).order_by(failures.c.id)
             )
-            return [
-                Attempt(moment(row.at), FailureClass(row.failure_class), row.error, row.by)
-                for row in found
-            ]
+            return [attempt_record(row) for row in found]
 
     def events(self, limit: int) -> Sequence[Event]:
         with self._db.read() as connection:
@@ -220,7 +218,13 @@ def _conditions(which: OperationFilter) -> list[sa.ColumnElement[bool]]:
     return conditions
 
 
-def _operation_record(row: Any) -> OperationRecord:
+def attempt_record(row: Any) -> Attempt:
+    """A row of ``failures``."""
+    return Attempt(moment(row.at), FailureClass(row.failure_class), row.error, row.by)
+
+
+def operation_record(row: Any) -> OperationRecord:
+    """A row of `OPERATIONS`."""
     return OperationRecord(
         row=row.id,
         operation_id=row.operation_id,

@@ -251,4 +251,5 @@ def _run(row: Any, protected: Mapping[str, int]) -> Run:
         pending=row.pending,
         completed=row.completed,
         dead=row.dead,
+        pruned=row.pruned,
     )

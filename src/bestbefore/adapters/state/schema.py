@@ -79,6 +79,8 @@ runs = Table(
     Column("pending", BigInteger, nullable=False, server_default=text("0")),
     Column("completed", BigInteger, nullable=False, server_default=text("0")),
     Column("dead", BigInteger, nullable=False, server_default=text("0")),
+    # Of the completed ones: those whose operations upkeep has exported and taken out.
+    Column("pruned", BigInteger, nullable=False, server_default=text("0")),
     UniqueConstraint("policy_id", "slot"),  # the lock on a slot
     postgresql_with={"fillfactor": 30},
 )
@@ -158,6 +160,8 @@ operations = Table(
     Index("operations_candidates", "candidate_of",
           sqlite_where=text("candidate_of IS NOT NULL"),
           postgresql_where=text("candidate_of IS NOT NULL")),
+    Index("operations_corrects", "corrects", sqlite_where=text("corrects IS NOT NULL"),
+          postgresql_where=text("corrects IS NOT NULL")),
     postgresql_with={"fillfactor": 70, "autovacuum_vacuum_scale_factor": 0.01,
                      "autovacuum_analyze_scale_factor": 0.02},
 )  # fmt: skip
@@ -229,4 +233,20 @@ verifications = Table(
     Column("overdue", BigInteger, nullable=False),
     Column("oldest_overdue", BigInteger),
     Column("held", BigInteger, nullable=False),
+)
+
+upkeep = Table(
+    "upkeep",
+    metadata,
+    Column("id", Integer, primary_key=True),  # one row: one pass at a time
+    Column("started_at", BigInteger),  # null between two passes
+    Column("finished_at", BigInteger),
+    Column("token", BigInteger),
+    Column("until", BigInteger),
+    Column("looked_at", _Row, nullable=False),  # operations up to this one were looked at
+    Column("export", String),  # a file that may list rows that are still here
+    Column("operations", BigInteger, nullable=False),  # pruned by this pass, or by the last one
+    Column("events", BigInteger, nullable=False),
+    Column("error", Text),
+    Column("failed_at", BigInteger),
 )

@@ -13,7 +13,6 @@ KEYS: Mapping[Place, Mapping[str, str]] = {
         "schedule": "call `bestbefore run POLICY` from a crontab",
         "databases": _REMOVE,
     },
-    ("state",): {"keep": "nothing is pruned so far"},
     ("policies", "*"): {
         "catch_up": "remove it: a run takes all overdue work",
         "rows": _REMOVE,

@@ -1,7 +1,7 @@
 """From ``bestbefore.toml`` to `Settings`, or to every problem it has."""
 
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -37,7 +37,7 @@ def load(path: Path, environ: Mapping[str, str]) -> Settings:
     file, problems, veiled = shape.check(raw)
     problems += rules.check(raw)
     sources = Sources(folder, environ)
-    state = _state(raw, sources, folder)
+    url = _state_url_of(raw, sources, folder)
     access = {
         name: _access(name, store, sources)
         for name, store in rules.part(raw, "stores").items()
@@ -57,16 +57,17 @@ def load(path: Path, environ: Mapping[str, str]) -> Settings:
         for name, store in file.stores.items()
     }
     policies = {name: _policy(name, policy) for name, policy in file.policies.items()}
-    if exposed := list(_exposed(path, state, stores, policies.values())):
-        raise ConfigError(str(path), exposed)
-    return Settings(
+    settings = Settings(
         path=path,
-        state=state,
+        state=StateSettings(url, file.state.keep),
         queue=QueueSettings(file.queue.kind, file.queue.lease),
         stores=MappingProxyType(stores),
         policies=MappingProxyType(policies),
         warnings=tuple(_warnings(file)),
     )
+    if exposed := list(_exposed(settings)):
+        raise ConfigError(str(path), exposed)
+    return settings
 
 
 def _parse(path: Path) -> dict[str, Any]:
@@ -92,12 +93,13 @@ def _parse(path: Path) -> dict[str, Any]:
         ) from error
 
 
-def _state(raw: Mapping[str, Any], sources: Sources, folder: Path) -> StateSettings:
+def _state_url_of(raw: Mapping[str, Any], sources: Sources, folder: Path) -> str:
     def check(url: str) -> str:
         return state_url(url, folder)
 
-    url = sources.value(rules.part(raw, "state"), ("state",), "url", check)
-    return StateSettings(url or check(_DEFAULT_STATE))
+    return sources.value(rules.part(raw, "state"), ("state",), "url", check) or check(
+        _DEFAULT_STATE
+    )
 
 
 def state_url(url: str, folder: Path) -> str:
@@ -185,18 +187,13 @@ def _source(written: ObjectsSection) -> ObjectSource:
     )
 
 
-def _exposed(
-    path: Path,
-    state: StateSettings,
-    stores: Mapping[str, StoreSettings],
-    policies: Iterable[Policy],
-) -> Iterator[Problem]:
+def _exposed(settings: Settings) -> Iterator[Problem]:
     """Policies that would, one day, delete what they are made of."""
-    own = {"this file": path}
-    if state.url.startswith(SQLITE):
-        own["the ledger"] = state.file
-    for policy in policies:
-        source, root = policy.source, stores[policy.source.store].root
+    own = {"this file": settings.path, "the ledger's evidence": settings.evidence / "operations"}
+    if settings.state.url.startswith(SQLITE):
+        own["the ledger"] = settings.state.file
+    for policy in settings.policies.values():
+        source, root = policy.source, settings.stores[policy.source.store].root
         if root is None:
             continue
         bucket = (root / source.bucket).resolve()

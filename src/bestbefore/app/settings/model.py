@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bestbefore.domain.finding import Finding
 from bestbefore.domain.policy import Policy
+from bestbefore.domain.retention import Age
 
 SQLITE = "sqlite:///"
 POSTGRESQL = "postgresql+psycopg://"
@@ -14,9 +15,13 @@ POSTGRESQL = "postgresql+psycopg://"
 
 @dataclass(frozen=True, slots=True)
 class StateSettings:
-    """The state database; ``url`` holds an absolute path, or an address and maybe a password."""
+    """The state database; ``url`` holds an absolute path, or an address and maybe a password.
+
+    Without ``keep`` nothing is ever taken out of it.
+    """
 
     url: str = field(repr=False)
+    keep: Age | None = None
 
     @property
     def file(self) -> Path:
@@ -63,3 +68,11 @@ class Settings:
     stores: Mapping[str, StoreSettings]
     policies: Mapping[str, Policy]
     warnings: Sequence[Finding] = ()
+
+    @property
+    def evidence(self) -> Path:
+        """The folder of what upkeep exports: beside the SQLite file and named after it, or else
+        beside this file."""
+        if self.state.url.startswith(SQLITE):
+            return self.state.file.with_name(f"{self.state.file.stem}-evidence")
+        return self.path.absolute().with_name("bestbefore-evidence")

@@ -37,6 +37,7 @@ class StateSection(Section):
     url: Plain | None = None
     url_env: Variable | None = None
     url_file: Text | None = None
+    keep: Annotated[Age | None, PlainValidator(values.keep)] = None
 
 
 class QueueSection(Section):

@@ -15,6 +15,7 @@ NAME_RULE = "lower-case letters, digits, dots, underscores and hyphens, a letter
 
 SHORTEST_LEASE = timedelta(seconds=60)
 LONGEST_LEASE = timedelta(hours=12)
+SHORTEST_KEEP = timedelta(days=7)
 
 _BUCKET = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,255}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -52,6 +53,18 @@ def age(value: object) -> Age:
         # The domain's own words already hold both what is wrong and what to write.
         message, _, remedy = str(error).partition("; ")
         raise Unfit(message, remedy or f"write one of {ACCEPTED}") from error
+
+
+def keep(value: object) -> Age:
+    """``[state] keep``: an `age` of at least `SHORTEST_KEEP`."""
+    length = age(value)
+    if not length.months and length.seconds < SHORTEST_KEEP.total_seconds():
+        raise Unfit(
+            f"expected 7d or more, found {shown(value)}",
+            "keep more: a store that lists again what was deleted, as after a restore, is only "
+            "noticed while the ledger remembers it",
+        )
+    return length
 
 
 def lease(value: object) -> timedelta:

@@ -1,0 +1,40 @@
+"""What upkeep has taken out of the ledger, and where it stands."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0006"
+down_revision = "0002"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.add_column(
+        "runs", sa.Column("pruned", sa.BigInteger(), server_default=sa.text("0"), nullable=False)
+    )
+    op.create_index(
+        "operations_corrects",
+        "operations",
+        ["corrects"],
+        unique=False,
+        sqlite_where=sa.text("corrects IS NOT NULL"),
+        postgresql_where=sa.text("corrects IS NOT NULL"),
+    )
+    op.create_table(
+        "upkeep",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("started_at", sa.BigInteger(), nullable=True),
+        sa.Column("finished_at", sa.BigInteger(), nullable=True),
+        sa.Column("token", sa.BigInteger(), nullable=True),
+        sa.Column("until", sa.BigInteger(), nullable=True),
+        sa.Column(
+            "looked_at", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False
+        ),
+        sa.Column("export", sa.String(), nullable=True),
+        sa.Column("operations", sa.BigInteger(), nullable=False),
+        sa.Column("events", sa.BigInteger(), nullable=False),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("failed_at", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("id"),
+    )
