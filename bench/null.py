@@ -68,7 +68,7 @@ def system(folder: Path, objects: int, rule: Policy, url: str | None = None) -> 
         stores={"null": StoreSettings("null", "s3")},
         policies={rule.name: rule},
     )
-    return System(settings, SystemClock(), lambda _settings, _clock: Store(store, store))
+    return System(settings, SystemClock(), lambda *_: Store(store, store))
 
 
 def _key(number: int) -> str:

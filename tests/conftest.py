@@ -4,6 +4,7 @@ pytest_plugins = [
     "support.faults",
     "support.forks",
     "support.seaweed",
+    "support.moto",
     "support.cli",
     "support.directory",
     "support.postgresql",

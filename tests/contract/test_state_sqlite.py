@@ -1,4 +1,4 @@
-"""The state database on SQLite keeps the contracts of ledger, queue and upkeep."""
+"""The state database on SQLite keeps the contracts of ledger, queue, upkeep and memory."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,12 +7,14 @@ import pytest
 
 from bestbefore.adapters.state.database import Database
 from bestbefore.adapters.state.dead_letters import SqlDeadLetters
+from bestbefore.adapters.state.endpoints import SqlEndpointMemory
 from bestbefore.adapters.state.holds import SqlHolds
 from bestbefore.adapters.state.plans import SqlPlanLedger
 from bestbefore.adapters.state.queue import StateQueue
 from bestbefore.adapters.state.records import SqlRecords
 from bestbefore.adapters.state.upkeep import SqlUpkeepLedger
 from bestbefore.adapters.state.work import SqlWorkLedger
+from bestbefore.contracts.endpoints import HERE, LIMIT, NOW, EndpointMemoryContract
 from bestbefore.contracts.holds import HoldsContract
 from bestbefore.contracts.ledger import LedgerContract, Sides
 from bestbefore.contracts.queue import QueueContract
@@ -55,6 +57,23 @@ class TestQueueOnSqlite(QueueContract):
 
 class TestHoldsOnSqlite(HoldsContract):
     pass
+
+
+class TestEndpointMemoryOnSqlite(EndpointMemoryContract):
+    @pytest.fixture
+    def memory(self, database: Database) -> SqlEndpointMemory:
+        return SqlEndpointMemory(database)
+
+    def test_a_database_that_cannot_be_used_fails_no_delete(
+        self, memory: SqlEndpointMemory, database: Database
+    ) -> None:
+        with database.write() as connection:
+            connection.exec_driver_sql("DROP TABLE endpoints")
+
+        memory.remember(HERE, LIMIT)
+        memory.forget(HERE)
+
+        assert list(memory.recall(HERE, NOW)) == []
 
 
 class TestUpkeepOnSqlite(UpkeepContract):

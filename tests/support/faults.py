@@ -17,6 +17,7 @@ on a port the system gives.
 """
 
 import threading
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -86,10 +87,10 @@ def internal_error() -> Answer:
     return error(500, "InternalError")
 
 
-def redirect() -> Answer:
+def redirect(region: str = "eu-west-1") -> Answer:
     """A bucket of another region, without saying where to go."""
     answer = error(301, "PermanentRedirect")
-    return answer._replace(headers={"x-amz-bucket-region": "eu-west-1"})
+    return answer._replace(headers={"x-amz-bucket-region": region})
 
 
 EMPTY = Answer(200)
@@ -128,6 +129,21 @@ class FaultyS3:
     absent: int = 204
     """What a delete of a key that does not exist is answered with where no condition is honoured:
     204, or 404."""
+
+    multi_delete: Answer | None = None
+    """What every DeleteObjects is answered with, where there is no such call."""
+
+    wants_md5: str | None = None
+    """The code that a DeleteObjects without Content-MD5 is refused with; a wrong one always is."""
+
+    most_keys: int = 1_000
+    """A DeleteObjects with more is refused."""
+
+    url_encoding: bool = True
+    """Without it, a listing that asks for encoded keys is refused."""
+
+    region: str | None = None
+    """Where every bucket really is: whatever is asked of one is answered with a redirect."""
 
     denied: set[str] = field(default_factory=set)
     """Key prefixes under which nothing may be deleted."""
@@ -257,6 +273,8 @@ class FaultyS3:
         if request.operation == "CreateBucket":
             self.buckets.add(request.bucket)
             return EMPTY
+        if self.region is not None:
+            return redirect(self.region)
         if request.bucket not in self.buckets:
             return error(404, "NoSuchBucket")
         return {
@@ -325,12 +343,23 @@ class FaultyS3:
         return error(status, code)
 
     def _delete_many(self, request: Request) -> Answer:
+        if self.multi_delete is not None:
+            return self.multi_delete
+        digest = request.headers.get("content-md5")
+        if digest is None and self.wants_md5 is not None:
+            message = "Missing required header for this request: Content-MD5"
+            return error(400, self.wants_md5, message=message)
+        if digest not in (
+            None,
+            b64encode(md5(request.body, usedforsecurity=False).digest()).decode(),
+        ):
+            return error(400, "BadDigest")
         try:
             root = ET.fromstring(request.body)  # noqa: S314
         except ET.ParseError:
             return error(400, "MalformedXML")
         entries = root.findall("{*}Object")
-        if not 1 <= len(entries) <= 1_000:
+        if not 1 <= len(entries) <= self.most_keys:
             return error(400, "MalformedXML")
         said = []
         for entry in entries:
@@ -377,6 +406,8 @@ class FaultyS3:
 
     def _list(self, request: Request) -> Answer:
         query = request.query
+        if "encoding-type" in query and not self.url_encoding:
+            return error(400, "InvalidArgument")
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
         token = unquote(query.get("continuation-token", ""), errors=_ODD)
         after = token or query.get("start-after", "")

@@ -33,6 +33,7 @@ from bestbefore.app.system import Store, System
 from bestbefore.cli import main
 from bestbefore.domain.run import Trigger
 from bestbefore.ports.clock import Clock
+from bestbefore.ports.endpoints import EndpointMemory
 from bestbefore.ports.ledger import LedgerError
 from bestbefore.stages.trigger import choose_slot
 from bestbefore.stages.work import Options
@@ -104,7 +105,7 @@ def open_world(folder: Path, timeout: timedelta = timedelta(seconds=30)) -> Syst
     """The system of ``bestbefore.toml`` in *folder*, on the world's clock."""
     clock = SharedClock(folder / "clock")
 
-    def connected(settings: StoreSettings, clock: Clock) -> Store:
+    def connected(settings: StoreSettings, clock: Clock, memory: EndpointMemory) -> Store:
         if settings.root is not None:
             return Store(DirectoryLister(settings.root), DirectoryDeleter(settings.root))
         there = S3Settings(
@@ -114,7 +115,11 @@ def open_world(folder: Path, timeout: timedelta = timedelta(seconds=30)) -> Syst
             settings.secret_access_key,
             timeout,
         )
-        return Store(s3.S3Lister(there, clock), s3.S3Deleter(there, clock))
+        connection = s3.connect(there, clock, memory)
+        return Store(
+            s3.S3Lister(there, clock, connection=connection),
+            s3.S3Deleter(there, clock, connection=connection),
+        )
 
     return System(load(folder / "bestbefore.toml", os.environ), clock, connected)
 

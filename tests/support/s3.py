@@ -1,10 +1,12 @@
 """The S3 adapter, connected for a test."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from bestbefore.adapters.objects.s3 import S3Deleter, S3Lister, S3Settings, connect
 from bestbefore.contracts.objects import ObjectWorld
+from bestbefore.ports.clock import Clock
+from bestbefore.ports.endpoints import EndpointMemory, Learnt
 from support.faults import FaultyS3
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
@@ -20,19 +22,50 @@ class FrozenClock:
         """Nobody waits."""
 
 
-def world(settings: S3Settings, bucket: str, put: Callable[[str, bytes], object]) -> ObjectWorld:
-    """Both sides of the adapter on one connection."""
-    clock = FrozenClock()
-    connection = connect(settings, clock)
+class DictMemory:
+    """`bestbefore.ports.endpoints.EndpointMemory` in a dict."""
+
+    def __init__(self) -> None:
+        self.learnt: dict[tuple[str, str, str], Learnt] = {}
+
+    def recall(self, endpoint: str, since: datetime) -> Sequence[Learnt]:
+        return [
+            one
+            for (of, _, _), one in self.learnt.items()
+            if of == endpoint and one.learnt_at >= since
+        ]
+
+    def remember(self, endpoint: str, learnt: Learnt) -> None:
+        self.learnt[endpoint, learnt.bucket, learnt.capability] = learnt
+
+    def forget(self, endpoint: str) -> None:
+        self.learnt = {key: one for key, one in self.learnt.items() if key[0] != endpoint}
+
+
+def world(
+    settings: S3Settings,
+    bucket: str,
+    put: Callable[[str, bytes], object],
+    memory: EndpointMemory | None = None,
+    clock: Clock | None = None,
+) -> ObjectWorld:
+    """Both sides of the adapter on one connection, as one process has them."""
+    clock = clock or FrozenClock()
+    connection = connect(settings, clock, memory)
     lister = S3Lister(settings, clock, connection=connection)
     deleter = S3Deleter(settings, clock, connection=connection)
     return ObjectWorld(lister, deleter, put, bucket)
 
 
 def connected(
-    faulty: FaultyS3, bucket: str, *, timeout: timedelta = timedelta(seconds=30)
+    faulty: FaultyS3,
+    bucket: str,
+    *,
+    timeout: timedelta = timedelta(seconds=30),
+    memory: EndpointMemory | None = None,
+    clock: Clock | None = None,
 ) -> ObjectWorld:
     """The adapter on *faulty*, in a bucket of that name. Objects it puts are old."""
     settings = S3Settings(faulty.endpoint, "us-east-1", "key-id", "secret", timeout)
     faulty.buckets.add(bucket)
-    return world(settings, bucket, lambda key, body: faulty.put(bucket, key, body))
+    return world(settings, bucket, lambda key, body: faulty.put(bucket, key, body), memory, clock)

@@ -207,7 +207,7 @@ class World:
         system.spread = lambda: self.spread()
         return system
 
-    def _store(self, settings: StoreSettings, _clock: object) -> Store:
+    def _store(self, settings: StoreSettings, _clock: object, _memory: object) -> Store:
         store = self.stores[settings.name]
         return Store(store, store)
 

@@ -14,6 +14,7 @@ from bestbefore.adapters.objects.s3.dialect import (
     readable,
     sendable,
 )
+from bestbefore.adapters.objects.s3.stores import known
 from bestbefore.domain.selection import impossible
 
 KEYS = st.text(st.sampled_from("a/-.~\u00e9\uffff\U0001f600"), min_size=1, max_size=6)
@@ -95,7 +96,7 @@ def test_what_a_plus_means_is_remembered():
 
 def test_seaweed_says_who_it_is():
     dialect = Dialect()
-    dialect.heard("nginx")
+    dialect.expect(known("127.0.0.1", "nginx"))
     assert dialect.order is Order.BYTES
-    dialect.heard("SeaweedFS 8000GB 4.48")
+    dialect.expect(known("127.0.0.1", "SeaweedFS 8000GB 4.48"))
     assert dialect.order is Order.TREE

@@ -16,6 +16,7 @@ from bestbefore.adapters.objects.directory import DirectoryDeleter, DirectoryLis
 from bestbefore.adapters.schedulers.cron import CronCalendar
 from bestbefore.adapters.state.database import Database
 from bestbefore.adapters.state.dead_letters import SqlDeadLetters
+from bestbefore.adapters.state.endpoints import SqlEndpointMemory
 from bestbefore.adapters.state.holds import SqlHolds
 from bestbefore.adapters.state.plans import SqlPlanLedger
 from bestbefore.adapters.state.queue import StateQueue
@@ -31,6 +32,7 @@ from bestbefore.domain.report import Report
 from bestbefore.domain.run import Run, Trigger
 from bestbefore.ports.calendar import Calendar
 from bestbefore.ports.clock import Clock
+from bestbefore.ports.endpoints import EndpointMemory
 from bestbefore.ports.ledger import LedgerError, PolicyVersion
 from bestbefore.ports.objects import ObjectDeleter, ObjectLister, StoreError
 from bestbefore.read.documents import Document
@@ -60,7 +62,7 @@ class System:
         self,
         settings: Settings,
         clock: Clock,
-        stores: Callable[[StoreSettings, Clock], Store],
+        stores: Callable[[StoreSettings, Clock, EndpointMemory], Store],
     ) -> None:
         self.settings = settings
         self.clock = clock
@@ -78,6 +80,7 @@ class System:
         self.dead_letters = SqlDeadLetters(self._database)
         self.records = SqlRecords(self._database)
         self.holds = SqlHolds(self._database)
+        self._endpoints = SqlEndpointMemory(self._database)
         self._upkeep_ledger = SqlUpkeepLedger(self._database)
         self.upkeep = Upkeep(self._upkeep_ledger, settings.evidence, settings.state.keep, clock)
         self.plans.check_policies(settings.policies.values())
@@ -95,7 +98,9 @@ class System:
     def store(self, name: str) -> Store:
         """The store called *name*, connected on first use."""
         if name not in self._stores:
-            self._stores[name] = self._make_store(self.settings.stores[name], self.clock)
+            self._stores[name] = self._make_store(
+                self.settings.stores[name], self.clock, self._endpoints
+            )
         return self._stores[name]
 
     def planner(
@@ -293,7 +298,7 @@ def open_system(path: Path, environ: Mapping[str, str]) -> System:
     return System(load(path, environ), SystemClock(), _store)
 
 
-def _store(settings: StoreSettings, clock: Clock) -> Store:
+def _store(settings: StoreSettings, clock: Clock, memory: EndpointMemory) -> Store:
     if settings.root is not None:
         return Store(DirectoryLister(settings.root), DirectoryDeleter(settings.root))
     # Imported here: the vendor's client is an extra, and takes a while to import.
@@ -309,7 +314,7 @@ def _store(settings: StoreSettings, clock: Clock) -> Store:
         access_key_id=settings.access_key_id,
         secret_access_key=settings.secret_access_key,
     )
-    connection = s3.connect(there, clock)
+    connection = s3.connect(there, clock, memory)
     return Store(
         s3.S3Lister(there, clock, connection=connection),
         s3.S3Deleter(there, clock, connection=connection),

@@ -250,3 +250,14 @@ upkeep = Table(
     Column("error", Text),
     Column("failed_at", BigInteger),
 )
+
+endpoints = Table(
+    "endpoints",
+    metadata,
+    Column("endpoint", String, primary_key=True),
+    Column("bucket", String, primary_key=True),  # "" means all of the endpoint
+    Column("capability", String, primary_key=True),
+    Column("value", String, nullable=False),
+    Column("server", String, nullable=False),  # what it called itself then
+    Column("learnt_at", BigInteger, nullable=False),
+)

@@ -21,6 +21,7 @@ from bestbefore.domain.failure import Failure
 from bestbefore.domain.finding import Finding
 from bestbefore.domain.outcome import Outcome
 from bestbefore.ports.clock import Clock
+from bestbefore.ports.endpoints import EndpointMemory
 from bestbefore.ports.objects import ObjectDeleter, Target
 from bestbefore.read.documents import work_document
 from bestbefore.stages.work import Options
@@ -51,7 +52,7 @@ class _Seam:
         return self._inner.check(bucket, prefix)
 
 
-def _store(settings: StoreSettings, clock: Clock) -> Store:
+def _store(settings: StoreSettings, clock: Clock, _memory: EndpointMemory) -> Store:
     there = s3.S3Settings(
         endpoint_url=settings.endpoint_url,
         region=settings.region,

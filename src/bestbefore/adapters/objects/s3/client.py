@@ -1,22 +1,32 @@
 """One connection to an S3 endpoint, and everything botocore is asked to do or to leave alone."""
 
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
+from hashlib import md5
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from botocore import xform_name
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.handlers import set_list_objects_encoding_type_url
 from botocore.loaders import Loader, create_loader
 from botocore.session import Session
 
 from bestbefore.adapters.objects.s3.crew import Crew
 from bestbefore.adapters.objects.s3.dialect import Dialect
-from bestbefore.adapters.objects.s3.errors import SKEWED, RequestFailed, request_failed
+from bestbefore.adapters.objects.s3.errors import (
+    MISSING_MD5,
+    SENT_AGAIN,
+    RequestFailed,
+    request_failed,
+)
+from bestbefore.adapters.objects.s3.traits import Capability, Traits
 from bestbefore.ports.clock import Clock
+from bestbefore.ports.endpoints import EndpointMemory
 
 MOST_CONNECTIONS = 64
 _BODY = "BestbeforeBody"
@@ -48,23 +58,30 @@ class Reply(NamedTuple):
 
 
 class Connection:
-    """Sends requests to one endpoint, from any number of threads, and remembers its dialect.
+    """Sends requests to one endpoint, from any number of threads, and learns its dialect and
+    traits.
 
-    No request is repeated but a skewed one: retries are the ledger's business.
+    No request is repeated but a skewed one, or one that lacked a header: retries are the ledger's
+    business.
     """
 
-    def __init__(self, client: Any, clock: Clock) -> None:
+    def __init__(self, client: Any, clock: Clock, memory: EndpointMemory | None = None) -> None:
         self.clock = clock
-        self.dialect = Dialect()
-        self.crew = Crew()
         self._client = client
+        self.dialect = Dialect()
+        self.traits = Traits(self.endpoint, clock, memory)
+        self.crew = Crew()
         events = client.meta.events
         for operation in _READ_HERE:
             # With the wildcard, handlers come before all of botocore's own.
             events.register_first(f"before-parse.*.{operation}", _take_answer)
         events.register_last("before-parameter-build.s3", _stay_here)
         events.register_first("before-parameter-build.s3.DeleteObjects", _set_body_aside)
-        events.register_first("before-call.s3.DeleteObjects", _send_body)
+        events.register_first("before-call.s3.DeleteObjects", self._send_body)
+        # We say ourselves whether keys shall be encoded.
+        events.unregister(
+            "before-parameter-build.s3.ListObjectsV2", set_list_objects_encoding_type_url
+        )
 
     @property
     def endpoint(self) -> str:
@@ -80,10 +97,10 @@ class Connection:
         try:
             return self.call_once(operation, target, **params)
         except RequestFailed as failed:
-            if failed.code != SKEWED:
+            if failed.code not in SENT_AGAIN:
                 raise
         # A request that waited too long between its signature and its arrival looks like a wrong
-        # clock. Signed anew, at this moment, it does not.
+        # clock. Signed anew, at this moment, it does not. One that lacked a header has it now.
         return self.call_once(operation, target, **params)
 
     def call_once(self, operation: str, target: str, **params: object) -> Reply:
@@ -91,22 +108,33 @@ class Connection:
         try:
             return self._send(operation, params)
         except (BotoCoreError, ClientError) as error:
-            raise request_failed(error, target, self.clock.now()) from error
+            failed = request_failed(error, target, self.clock.now())
+            if failed.code == MISSING_MD5 and not self.traits.sends_md5:
+                self.traits.learn(Capability.CONTENT_MD5, "required")
+            raise failed from error
 
     def _send(self, operation: str, params: Mapping[str, object]) -> Reply:
         fields = getattr(self._client, xform_name(operation))(**params)
         headers = fields["ResponseMetadata"]["HTTPHeaders"]
-        self.dialect.heard(headers.get("server", ""))
+        if self.traits.heard(headers.get("server", "")):
+            self.dialect.expect(self.traits.store)
         return Reply(fields.pop(_BODY, b""), fields, headers)
 
+    def _send_body(self, params: dict[str, Any], context: dict[str, Any], **_: object) -> None:
+        """Put the finished document in place, before it is hashed and signed."""
+        params["body"] = body = context[_BODY]
+        if self.traits.sends_md5:
+            digest = md5(body, usedforsecurity=False).digest()
+            params["headers"]["Content-MD5"] = b64encode(digest).decode()
 
-def connect(settings: S3Settings, clock: Clock) -> Connection:
+
+def connect(settings: S3Settings, clock: Clock, memory: EndpointMemory | None = None) -> Connection:
     """A connection as *settings* say. Sends nothing yet.
 
     The lister and the deleter of one store share it with advantage: sockets, and what was
-    learnt about the endpoint.
+    learnt about the endpoint, which *memory* keeps for other processes.
     """
-    return Connection(plain_client(settings), clock)
+    return Connection(plain_client(settings), clock, memory)
 
 
 def plain_client(settings: S3Settings) -> Any:
@@ -157,11 +185,6 @@ def _set_body_aside(params: dict[str, Any], context: dict[str, Any], **_: object
     """Let botocore serialize nothing: our callers give ``Delete`` as the finished document."""
     context[_BODY] = params["Delete"]
     params["Delete"] = {}
-
-
-def _send_body(params: dict[str, Any], context: dict[str, Any], **_: object) -> None:
-    """Put the finished document in place, before it is hashed and signed."""
-    params["body"] = context[_BODY]
 
 
 def _stay_here(context: dict[str, Any], **_: object) -> None:

@@ -4,13 +4,32 @@ import secrets
 from enum import Enum
 
 from bestbefore.adapters.objects.s3.client import Connection
-from bestbefore.adapters.objects.s3.errors import BAD_ANSWER, NOT_IMPLEMENTED, RequestFailed
+from bestbefore.adapters.objects.s3.errors import (
+    BAD_ANSWER,
+    MISSING_MD5,
+    NOT_IMPLEMENTED,
+    RequestFailed,
+)
+from bestbefore.adapters.objects.s3.traits import Capability
 from bestbefore.adapters.objects.s3.wire import deletion, parse_deletion
 from bestbefore.domain.selection import MAX_KEY_BYTES
+from bestbefore.ports.endpoints import Learnt
 
 _ETAG = "0" * 32
 _SUCCESS = "a success"  # no store's code for an error
-_REFUSED = frozenset({NOT_IMPLEMENTED, "MalformedXML", "InvalidArgument", "InvalidRequest"})
+_REFUSED = frozenset(
+    {
+        NOT_IMPLEMENTED,
+        MISSING_MD5,
+        "InvalidArgument",
+        "InvalidRequest",
+        "MalformedXML",
+        "MethodNotAllowed",
+        "405",
+        "501",
+    }
+)
+_NO_SUCH_CALL = frozenset({404, 405, 501})
 _FAILED = frozenset({"PreconditionFailed", "412"})
 _MISSING = frozenset({"NoSuchKey", "404"})
 
@@ -22,17 +41,24 @@ class Call(Enum):
     SINGLE = "DeleteObject"
 
 
+_ABOUT = {
+    Call.MULTI: Capability.MULTI_CONDITIONS,
+    Call.SINGLE: Capability.SINGLE_CONDITIONS,
+}
+
+
 class Condition(Enum):
     """What became of a condition on a key that does not exist."""
 
     HONOURED = "honoured"
     IGNORED = "ignored"  # the store says what it says without one, so it may not have looked
     REFUSED = "refused"  # the store does not know what the condition is
+    NO_CALL = "no call"  # it does not know DeleteObjects at all, with or without one
     UNPROVEN = "unproven"  # denied or failed: says nothing, and is asked again next time
 
 
 class Conditions:
-    """Probes once per bucket and kind of call, and remembers what was proven.
+    """Probes once per bucket and kind of call; what was proven is one of the endpoint's traits.
 
     A probe deletes a key that does not exist, under a condition and, if that leaves it open, one
     more without: it writes nothing. Two threads may probe at the same time and find the same.
@@ -40,20 +66,25 @@ class Conditions:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._proven: dict[tuple[str, Call], Condition] = {}
 
     def of(self, bucket: str, call: Call, beside: str) -> Condition:
         """What *call* does with conditions in *bucket*.
 
         The probe goes to the folder of the key *beside*, as rights often end with a prefix.
         """
-        known = self._proven.get((bucket, call))
-        if known is not None:
-            return known
+        return self.known(bucket, call, beside)[0]
+
+    def known(self, bucket: str, call: Call, beside: str) -> tuple[Condition, Learnt | None]:
+        """The same, with the finding it rests on: None if it was only proven now, or not at all."""
+        traits, about = self._connection.traits, _ABOUT[call]
+        learnt = traits.found(about, bucket)
+        if learnt is not None:
+            return Condition(learnt.value), learnt
         found = self._probe(bucket, call, beside)
         if found is not Condition.UNPROVEN:
-            self._proven[bucket, call] = found
-        return found
+            # What deletes rely on is not taken from another process.
+            traits.learn(about, found.value, bucket, keep=found is not Condition.HONOURED)
+        return found, None
 
     def _probe(self, bucket: str, call: Call, beside: str) -> Condition:
         code = self._ask(bucket, call, beside, _ETAG)
@@ -63,7 +94,15 @@ class Conditions:
             return Condition.HONOURED
         if code in _MISSING:
             return self._compared_with_none(bucket, call, beside)
-        return Condition.REFUSED if code in _REFUSED else Condition.UNPROVEN
+        return self._refused(bucket, call, beside) if code in _REFUSED else Condition.UNPROVEN
+
+    def _refused(self, bucket: str, call: Call, beside: str) -> Condition:
+        """What was refused under a condition: the condition, or any call of that kind?"""
+        code = self._ask(bucket, call, beside, None)
+        if code == _SUCCESS or code in _MISSING:
+            return Condition.REFUSED
+        no_call = call is Call.MULTI and code in _REFUSED
+        return Condition.NO_CALL if no_call else Condition.UNPROVEN
 
     def _compared_with_none(self, bucket: str, call: Call, beside: str) -> Condition:
         """What "there is no such key" says about a condition.
@@ -82,6 +121,9 @@ class Conditions:
         try:
             code, marker = self._send(bucket, call, key, etag)
         except RequestFailed as failed:
+            whole = failed.failure.whole_source
+            if call is Call.MULTI and failed.status in _NO_SUCH_CALL and not whole:
+                return NOT_IMPLEMENTED  # however the store, or a proxy before it, calls that
             return failed.code
         except ValueError:
             return BAD_ANSWER

@@ -10,16 +10,18 @@ from bestbefore.adapters.objects.s3.crew import SIZE
 from bestbefore.adapters.objects.s3.dialect import readable
 from bestbefore.adapters.objects.s3.errors import (
     NO_ANSWER,
+    SENT_AGAIN,
     SKEWED,
     Refusal,
     RequestFailed,
     bad_answer,
 )
+from bestbefore.adapters.objects.s3.findings import findings
 from bestbefore.adapters.objects.s3.looking import Looker
 from bestbefore.adapters.objects.s3.pages import Pages
 from bestbefore.adapters.objects.s3.wire import carries, deletion, parse_deletion
 from bestbefore.domain.failure import Failure, FailureClass
-from bestbefore.domain.finding import Finding, Level
+from bestbefore.domain.finding import Finding
 from bestbefore.domain.identity import object_identity
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.selection import Listed, impossible
@@ -37,34 +39,6 @@ _ONE_OF_THEM = frozenset({FailureClass.MALFORMED, FailureClass.UNKNOWN})
 
 _NONE_OF_THEM = frozenset({FailureClass.THROTTLED, FailureClass.CREDENTIALS})
 """Failures of a whole request that no key in it causes and that more requests only feed."""
-
-
-_FINDINGS: Mapping[Condition, Callable[[str], Finding]] = {
-    Condition.HONOURED: lambda call: Finding(
-        "conditions-honoured",
-        Level.INFO,
-        f"{call} honours conditions: only what was seen is deleted",
-        "",
-    ),
-    Condition.IGNORED: lambda call: Finding(
-        "conditions-ignored",
-        Level.WARNING,
-        f"{call} ignores conditions; a fresh look right before each delete decides instead",
-        "nothing to do, but an overwrite in the moment between the two is not noticed",
-    ),
-    Condition.REFUSED: lambda call: Finding(
-        "conditions-refused",
-        Level.WARNING,
-        f"{call} does not know conditions; a fresh look right before each delete decides instead",
-        "nothing to do, but an overwrite in the moment between the two is not noticed",
-    ),
-    Condition.UNPROVEN: lambda call: Finding(
-        "delete-unproven",
-        Level.WARNING,
-        f"{call} could not be probed: deleting a key that does not exist was denied, or failed",
-        "look whether these keys may delete (s3:DeleteObject, s3:GetObject) under the prefix",
-    ),
-}
 
 
 class _Tried(NamedTuple):
@@ -95,7 +69,7 @@ class S3Deleter:
         self._connection = connection or connect(settings, clock)
         self._looker = Looker(self._connection, Pages(self._connection))
         self._conditions = Conditions(self._connection)
-        self._bulk_works: dict[str, bool] = {}
+        self._traits = self._connection.traits
 
     def delete(self, bucket: str, targets: Sequence[Target]) -> Sequence[Outcome | Failure]:
         results: Results = {}
@@ -116,19 +90,31 @@ class S3Deleter:
         return [results[target.key] for target in targets]
 
     def check(self, bucket: str, prefix: str) -> Sequence[Finding]:
-        return [_FINDINGS[self._conditions.of(bucket, call, prefix)](call.value) for call in Call]
+        return list(findings(self._traits, self._conditions, bucket, prefix))
 
     def _with(self, call: Call, bucket: str, targets: Sequence[Target]) -> Results:
         """Delete *targets* by *call*, looking at them first if it ignores conditions."""
         condition = self._conditions.of(bucket, call, targets[0].key)
+        if condition is Condition.NO_CALL:
+            return self._with(Call.SINGLE, bucket, targets)
         if call is Call.MULTI:
-            return self._settled(bucket, condition, self._try(bucket, condition, targets))
+            return self._in_batches(bucket, condition, targets)
         results: Results = {}
         # What was looked at is deleted in the same breath: no more at once than are sent at once.
         size = len(targets) if condition is Condition.HONOURED else SIZE
         for start in range(0, len(targets), size):
             settled, left = self._looked_at(bucket, condition, targets[start : start + size])
             results |= settled | self._singly(bucket, condition, left)
+        return results
+
+    def _in_batches(self, bucket: str, condition: Condition, targets: Sequence[Target]) -> Results:
+        """As few DeleteObjects as the store takes so many keys in."""
+        results: Results = {}
+        while targets:
+            size = self._traits.batch_limit
+            tried = self._try(bucket, condition, targets[:size])
+            results |= self._settled(bucket, condition, tried)
+            targets = targets[size:]
         return results
 
     def _looked_at(
@@ -148,15 +134,15 @@ class S3Deleter:
     def _try(self, bucket: str, condition: Condition, batch: Sequence[Target]) -> _Tried:
         """A look at *batch* if it takes one, then one DeleteObjects for what is left of it."""
         tried = self._try_once(bucket, condition, batch)
-        if tried.failed is None or tried.failed.code != SKEWED or condition is Condition.HONOURED:
+        if tried.failed is None or condition is Condition.HONOURED:
+            return tried
+        if tried.failed.code not in SENT_AGAIN:
             return tried
         # Signed anew, as `Connection.call` does it, but not without a look in between.
         again = self._try_once(bucket, condition, tried.left)
         return again._replace(results=tried.results | again.results)
 
     def _try_once(self, bucket: str, condition: Condition, batch: Sequence[Target]) -> _Tried:
-        if self._bulk_works.get(bucket) is False:
-            return _Tried(self._with(Call.SINGLE, bucket, batch))
         results, left = self._looked_at(bucket, condition, batch)
         if not left:
             return _Tried(results)
@@ -186,6 +172,8 @@ class S3Deleter:
             return charged
         if len(batch) == 1:
             return self._alone(bucket, batch[0], failure, charged)
+        if len(batch) > self._traits.batch_limit:
+            return self._in_batches(bucket, condition, batch)  # which was learnt meanwhile
         middle = len(batch) // 2
         first = self._try(bucket, condition, batch[:middle])
         if failed.code == NO_ANSWER and first.fails_as(failure):
@@ -197,17 +185,15 @@ class S3Deleter:
             and second.fails_as(failure)
         ):
             return charged | first.results | second.results
+        if failure.failure_class in _ONE_OF_THEM and first.failed is second.failed is None:
+            self._traits.refused_together(len(batch))
         return self._settled(bucket, condition, first) | self._settled(bucket, condition, second)
 
     def _alone(self, bucket: str, target: Target, failure: Failure, charged: Results) -> Results:
         """*target*, for which even a DeleteObjects of its own ended in *failure*."""
         if failure.failure_class not in _ONE_OF_THEM:
             return charged
-        results = self._with(Call.SINGLE, bucket, [target])
-        if isinstance(results[target.key], Outcome):
-            # Not the key's fault. If no DeleteObjects ever worked here, none will (GCS).
-            self._bulk_works.setdefault(bucket, False)
-        return results
+        return self._with(Call.SINGLE, bucket, [target])
 
     def _one_request(
         self, bucket: str, condition: Condition, batch: Sequence[Target]
@@ -223,7 +209,7 @@ class S3Deleter:
             return failed
         except ValueError as error:
             return bad_answer(source, str(error))
-        self._bulk_works[bucket] = True
+        self._traits.took(len(batch))
         results: Results = {}
         doubtful: list[Target] = []
         for target in batch:

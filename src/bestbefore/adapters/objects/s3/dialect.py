@@ -10,6 +10,8 @@ from itertools import pairwise
 from operator import lt
 from urllib.parse import unquote
 
+from bestbefore.adapters.objects.s3.stores import KnownStore
+
 
 def octets(key: str) -> bytes:
     """*key* as the store holds it."""
@@ -96,9 +98,9 @@ class Dialect:
         self.order = Order.BYTES
         self.plus: Plus | None = None
 
-    def heard(self, server: str) -> None:
-        """Take note of a ``Server`` header."""
-        if server.startswith("SeaweedFS"):
+    def expect(self, store: KnownStore | None) -> None:
+        """Take note of which store this looks like."""
+        if store is not None and store.tree_order:
             self.order = Order.TREE
 
     def plus_in(self, texts: Sequence[str]) -> Plus | None:

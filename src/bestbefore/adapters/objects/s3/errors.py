@@ -34,6 +34,10 @@ BAD_ANSWER = "BadAnswer"
 
 NOT_IMPLEMENTED = "NotImplemented"
 SKEWED = "RequestTimeTooSkewed"
+MISSING_MD5 = "MissingContentMD5"
+
+SENT_AGAIN = frozenset({SKEWED, MISSING_MD5})
+"""Codes of requests that a second try of the same kind is likely to get through."""
 
 CLASSES: Mapping[str, FailureClass] = {
     NO_ANSWER: FailureClass.TRANSIENT,
@@ -77,6 +81,7 @@ CLASSES: Mapping[str, FailureClass] = {
     "InvalidRequest": FailureClass.MALFORMED,
     "InvalidURI": FailureClass.MALFORMED,
     "MalformedXML": FailureClass.MALFORMED,
+    MISSING_MD5: FailureClass.MALFORMED,
     NOT_IMPLEMENTED: FailureClass.UNKNOWN,
 }
 """What each code means for one attempt. A code that is not here is judged by its status."""
@@ -126,22 +131,30 @@ class RequestFailed(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An error as a store states it: for a request, or for one key inside a success."""
+    """An error as a store states it: for a request, or for one key inside a success.
+
+    ``region`` is where the store says that the bucket is.
+    """
 
     code: str
     message: str
     status: int = 0
     retry_after: str | None = None
+    region: str | None = None
 
     def failure(self, target: str, now: datetime) -> Failure:
         """This refusal of *target* (``s3://bucket/key``) in the product's words."""
         status = f" ({self.status})" if self.status and self.code != str(self.status) else ""
         message = f": {self.message}" if self.message else ""
+        whole = self.code in WHOLE_SOURCE or 300 <= self.status < 400
+        if whole and self.region:
+            # Not followed: it is a wrong configuration, or a stranger's bucket of that name.
+            message += f"; the bucket is in the region {self.region}, not in that of this store"
         return Failure(
             self._class(),
             f"{target}: {self.code or 'an error without a code'}{status}{message}",
             parse_retry_after(self.retry_after, now),
-            whole_source=self.code in WHOLE_SOURCE or 300 <= self.status < 400,
+            whole_source=whole,
         )
 
     def _class(self) -> FailureClass:
@@ -163,11 +176,15 @@ def refusal(error: ClientError) -> Refusal:
     said = answer.get("Error", {})
     about = answer.get("ResponseMetadata", {})
     headers = about.get("HTTPHeaders", {})
+    code, message = str(said.get("Code", "")), str(said.get("Message", ""))
+    if code == "InvalidRequest" and "content-md5" in message.lower():
+        code = MISSING_MD5
     return Refusal(
-        str(said.get("Code", "")),
-        str(said.get("Message", "")),
+        code,
+        message,
         int(about.get("HTTPStatusCode", 0)),
         headers.get("retry-after"),
+        headers.get("x-amz-bucket-region"),
     )
 
 

@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bestbefore.adapters.objects.s3.client import Connection
+from bestbefore.adapters.objects.s3.client import Connection, Reply
 from bestbefore.adapters.objects.s3.dialect import Order, Plus, octets, readable, sendable
-from bestbefore.adapters.objects.s3.errors import bad_answer
+from bestbefore.adapters.objects.s3.errors import NOT_IMPLEMENTED, RequestFailed, bad_answer
+from bestbefore.adapters.objects.s3.traits import Capability
 from bestbefore.adapters.objects.s3.wire import Listing, parse_listing
 from bestbefore.domain.selection import Listed
 
 PAGE = 1_000
 _MOST_EMPTY_PAGES = 100
+_UNKNOWN_PARAMETER = frozenset({NOT_IMPLEMENTED, "InvalidArgument", "InvalidRequest"})
 
 
 class Part(NamedTuple):
@@ -83,13 +85,27 @@ class Pages:
         raise bad_answer(target, "the listing goes on and on without any key")
 
     def _ask(self, bucket: str, target: str, params: dict[str, object]) -> Listing:
-        reply = self._connection.call(
-            "ListObjectsV2", target, Bucket=bucket, EncodingType="url", **params
-        )
+        reply = self._listed(bucket, target, params)
         try:
             return parse_listing(reply.body)
         except ValueError as error:
             raise bad_answer(target, str(error)) from error
+
+    def _listed(self, bucket: str, target: str, params: dict[str, object]) -> Reply:
+        """The answer with url-encoded keys, or as they are where the store refuses to do that."""
+        traits = self._connection.traits
+        if traits.found(Capability.URL_ENCODING) is None:
+            try:
+                return self._connection.call(
+                    "ListObjectsV2", target, Bucket=bucket, EncodingType="url", **params
+                )
+            except RequestFailed as failed:
+                if failed.code not in _UNKNOWN_PARAMETER:
+                    raise
+                reply = self._connection.call("ListObjectsV2", target, Bucket=bucket, **params)
+            traits.learn(Capability.URL_ENCODING, "refused")
+            return reply
+        return self._connection.call("ListObjectsV2", target, Bucket=bucket, **params)
 
     def _decoded(
         self, bucket: str, target: str, listing: Listing, texts: Sequence[str]

@@ -1,4 +1,4 @@
-"""What upkeep has taken out of the ledger, and where it stands."""
+"""What upkeep has taken out of the ledger and where it stands; what was learnt of endpoints."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -37,4 +37,14 @@ def upgrade() -> None:
         sa.Column("error", sa.Text(), nullable=True),
         sa.Column("failed_at", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_table(
+        "endpoints",
+        sa.Column("endpoint", sa.String(), nullable=False),
+        sa.Column("bucket", sa.String(), nullable=False),
+        sa.Column("capability", sa.String(), nullable=False),
+        sa.Column("value", sa.String(), nullable=False),
+        sa.Column("server", sa.String(), nullable=False),
+        sa.Column("learnt_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("endpoint", "bucket", "capability"),
     )
