@@ -63,6 +63,8 @@ def test_what_the_page_says_to_type_shows_a_ledger_that_was_pruned(
     assert "10 operations exported" in looked.out
     assert "holds 1 operations" in looked.out
     assert " 11 " in listed.out, "the run still says what it planned"
+    (run,) = cli.json(*runs)
+    assert "10 of the completed are only in exported" in cli("runs", "show", run["run_id"]).out
     state = cli.json("status")["state"]
     assert state["evidence"] == folder
     assert (state["operations"], state["prunable"], state["pruned"]) == (1, 0, 10)

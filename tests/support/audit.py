@@ -86,6 +86,7 @@ class Audit:
             for row in connection.execute("SELECT * FROM runs"):
                 stored = {state: row[state] for state in STATES}
                 real = {state: counted.get(row["id"], {}).get(state, 0) for state in STATES}
+                real["completed"] += row["pruned"]
                 name = f"run {row['run_id']} ({row['state']})"
                 if stored != real:
                     found.append(f"{name}: stored {stored}, counted {real}")
@@ -93,7 +94,7 @@ class Audit:
                     found.append(f"{name}: planned {row['planned']} of {stored}")
                 if row["state"] == "drained" and (real["waiting"] or real["pending"]):
                     found.append(f"{name}: drained with {real}")
-                if tallied.get(row["id"], {}) != outcomes.get(row["id"], {}):
+                if not row["pruned"] and tallied.get(row["id"], {}) != outcomes.get(row["id"], {}):
                     found.append(f"{name}: tallies {tallied.get(row['id'])}, "
                                  f"outcomes {outcomes.get(row['id'])}")  # fmt: skip
             half_done = connection.execute(

@@ -14,6 +14,7 @@ from bestbefore.app import evidence
 from bestbefore.domain.identity import instant
 from bestbefore.domain.retention import Age
 from bestbefore.ports.clock import Clock
+from bestbefore.ports.ledger import LedgerError
 from bestbefore.ports.upkeep import Pass, UpkeepLedger, UpkeepTakenOver
 from bestbefore.read.documents import Document, event_document, evidence_document
 
@@ -47,11 +48,19 @@ class Upkeep:
         self._clock = clock
         self._look_at: datetime | None = None
 
-    def run(self, stopping: Callable[[], bool]) -> None:
-        """Do what is due, for as long as `LONGEST` and until told to stop."""
+    def run(
+        self, stopping: Callable[[], bool], on_piece: Callable[[], None] = lambda: None
+    ) -> None:
+        """Do what is due, for as long as `LONGEST` and until told to stop.
+
+        Raises nothing: whoever calls has done what it was asked for.
+        """
         end = self._clock.now() + LONGEST
-        while not stopping() and self._clock.now() < end and self.piece():
-            pass
+        try:
+            while not stopping() and self._clock.now() < end and self.piece():
+                on_piece()
+        except LedgerError as error:
+            log.warning("upkeep: %s", error)
 
     def piece(self) -> bool:
         """Do a bounded piece if one is due. Returns whether to ask again at once."""

@@ -10,7 +10,7 @@ from bestbefore.app.system import System
 from bestbefore.cli.context import FAILING, Moment, Stop, emit, leave, opened, verb
 from bestbefore.cli.progress import Progress, watched
 from bestbefore.cli.text import counts, printable
-from bestbefore.cli.work import backlog, options, work_text
+from bestbefore.cli.work import backlog, keep_up, options, work_text
 from bestbefore.domain.run import Run, Trigger
 from bestbefore.domain.states import RunState
 from bestbefore.read.documents import (
@@ -107,7 +107,7 @@ def run(
             "state": ended.state.value,
         }
         emit(as_json, document, lambda: _run_text(document, ended))
-        system.upkeep.run(stop)
+        keep_up(system, stop)
     leave(report.abandoned, 0 if finished(ended) and not report.left else FAILING)
 
 

@@ -100,6 +100,8 @@ def _show_text(document: Document) -> str:
         f"  protected: {counts(document['protected'])}",
         f"  outcomes: {counts(document['outcomes'])}; {size(document['freed_bytes'])} freed",
     ]
+    if numbers["pruned"]:
+        lines.append(f"  {numbers['pruned']:,} of the completed are only in exported evidence")
     if document["sample"]:
         lines.append("  for example:")
         lines += [f"    {printable(name)}" for name in document["sample"]]

@@ -1,5 +1,6 @@
 """`work`."""
 
+import sys
 from pathlib import Path
 
 import click
@@ -38,7 +39,7 @@ def work(config: Path, as_json: bool, drain: bool, concurrency: int) -> None:
             ).run()
         document = work_document(report)
         emit(as_json, document, lambda: work_text(document))
-        system.upkeep.run(stop)
+        keep_up(system, stop)
     blocked = any(report.left[name] for name in _BLOCKING)
     leave(report.abandoned, FAILING if blocked or (drain and report.stopped) else 0)
 
@@ -46,6 +47,18 @@ def work(config: Path, as_json: bool, drain: bool, concurrency: int) -> None:
 def options(system: System, concurrency: int, *, drain: bool) -> Options:
     """How the configuration and the arguments say that a worker works."""
     return Options(lease=system.settings.queue.lease, concurrency=concurrency, drain=drain)
+
+
+def keep_up(system: System, stop: Stop) -> None:
+    """Do upkeep once the result is out, and tell a person who waits why this has not ended."""
+    said: list[bool] = []
+
+    def say() -> None:
+        if not said and sys.stderr.isatty():
+            click.echo("keeping the ledger small; it is safe to interrupt this", err=True)
+        said.append(True)
+
+    system.upkeep.run(stop, say)
 
 
 def backlog(system: System) -> int:

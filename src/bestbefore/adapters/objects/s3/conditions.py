@@ -4,32 +4,17 @@ import secrets
 from enum import Enum
 
 from bestbefore.adapters.objects.s3.client import Connection
-from bestbefore.adapters.objects.s3.errors import (
-    BAD_ANSWER,
-    MISSING_MD5,
-    NOT_IMPLEMENTED,
-    RequestFailed,
-)
+from bestbefore.adapters.objects.s3.errors import BAD_ANSWER, NOT_IMPLEMENTED, RequestFailed
 from bestbefore.adapters.objects.s3.traits import Capability
 from bestbefore.adapters.objects.s3.wire import deletion, parse_deletion
+from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.selection import MAX_KEY_BYTES
 from bestbefore.ports.endpoints import Learnt
 
 _ETAG = "0" * 32
 _SUCCESS = "a success"  # no store's code for an error
-_REFUSED = frozenset(
-    {
-        NOT_IMPLEMENTED,
-        MISSING_MD5,
-        "InvalidArgument",
-        "InvalidRequest",
-        "MalformedXML",
-        "MethodNotAllowed",
-        "405",
-        "501",
-    }
-)
-_NO_SUCH_CALL = frozenset({404, 405, 501})
+_REFUSED = frozenset({NOT_IMPLEMENTED, "MalformedXML", "InvalidArgument", "InvalidRequest"})
+_NOT_UNDERSTOOD = frozenset({FailureClass.MALFORMED, FailureClass.UNKNOWN})
 _FAILED = frozenset({"PreconditionFailed", "412"})
 _MISSING = frozenset({"NoSuchKey", "404"})
 
@@ -121,8 +106,9 @@ class Conditions:
         try:
             code, marker = self._send(bucket, call, key, etag)
         except RequestFailed as failed:
-            whole = failed.failure.whole_source
-            if call is Call.MULTI and failed.status in _NO_SUCH_CALL and not whole:
+            failure = failed.failure
+            understood = failure.failure_class not in _NOT_UNDERSTOOD or failure.whole_source
+            if call is Call.MULTI and not understood:
                 return NOT_IMPLEMENTED  # however the store, or a proxy before it, calls that
             return failed.code
         except ValueError:

@@ -85,7 +85,7 @@ class Traits:
         """How many keys one DeleteObjects may hold."""
         found = self.found(Capability.BATCH_LIMIT)
         if found is not None:
-            return int(found.value)
+            return max(1, int(found.value))
         return (self.store.batch_limit if self.store else None) or MOST_KEYS
 
     def took(self, keys: int) -> None:
@@ -96,12 +96,12 @@ class Traits:
     def refused_together(self, keys: int) -> None:
         """A DeleteObjects of so many keys was refused, and either half of it was not.
 
-        Seen twice, with nothing as large carried out in between, it is a limit.
+        If it happens again, to as many at least and with nothing as large carried out in between,
+        it is a limit.
         """
         before, self._too_many = self._too_many, keys
-        if before is not None:
-            fewest = min(before, keys)
-            self.learn(Capability.BATCH_LIMIT, str(fewest - fewest // 2))
+        if before is not None and keys >= before:
+            self.learn(Capability.BATCH_LIMIT, str(before - before // 2))
 
     def _all(self) -> Mapping[tuple[str, str], tuple[Learnt, timedelta]]:
         if self._found is None:
