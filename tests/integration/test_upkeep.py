@@ -270,7 +270,7 @@ def test_a_hundred_thousand_go_in_bounded_transactions(
         assert len(list(folder.rglob("*.gz"))) == 10
         assert max(pruned) == 500
         assert sum(pruned) == 100_000
-        assert len(set(turns)) > 50, "others write in between, again and again"
+        assert len(set(turns)) > 10, "others write in between, again and again"
         world.assert_reconciled()
 
 
