@@ -327,6 +327,27 @@ class Life(RuleBasedStateMachine):
         """A real worker, threads and all, until nothing can be done."""
         self._drain()
 
+    @precondition(lambda self: not self.held)
+    @rule()
+    def prune(self) -> None:
+        """Upkeep that keeps hardly anything: what has ended goes, and nothing else.
+
+        Not while a worker holds anything: it lets go of it days before upkeep gets there.
+        """
+        ledger, now = self.world.system._upkeep_ledger, self.world.clock.now()
+        held = ledger.claim(now, timedelta(0), LEASE)
+        if held is None:
+            return  # the clock was turned back
+        ids = [one.operation_id for one, _ in ledger.old_operations(0, now, 99, now).operations]
+        pruned = ledger.prune_operations(held, ids, now, now, LEASE)
+        ledger.done(held, 0, finished=True, now=now)
+        gone = self.before.keys() - self._rows().keys()
+        assert len(gone) == pruned
+        for row in gone:
+            assert self.before.pop(row).state is State.COMPLETED
+        # The rows may be used again.
+        self.completions = {one for one in self.completions if one[0] not in gone}
+
     # -- people ------------------------------------------------------------------------------
 
     @rule(key=st.sampled_from(KEYS), of=st.sampled_from(
