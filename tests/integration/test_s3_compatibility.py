@@ -275,18 +275,42 @@ def test_that_conditions_are_ignored_is_kept_and_asked_again_after_a_week(
     process: Process, faulty: FaultyS3, clock: ManualClock
 ) -> None:
     faulty.honours.clear()
-    assert "conditions-ignored" in codes(process())
-    faulty.honours = {"DeleteObjects", "DeleteObject"}
-    faulty.requests.clear()
-
-    assert "; learnt 2026-07-01T02:00:00Z" in codes(process())["conditions-ignored"]
-    assert faulty.requests == []
+    process().delete(fill(faulty, 1))
     clock.step(KEPT - LATER)
     long_lived = process()
-    assert "conditions-ignored" in codes(long_lived)
+    faulty.requests.clear()
+    long_lived.delete(fill(faulty, 1))
+    assert [request.operation for request in faulty.requests] == ["HeadObject", "DeleteObjects"]
+    faulty.honours = {"DeleteObjects", "DeleteObject"}
+
     clock.step(LATER)
+
+    for store in (process(), long_lived):
+        faulty.requests.clear()
+        store.delete(fill(faulty, 1))
+        sent_ = [request.operation for request in faulty.requests]
+        assert sent_ == ["DeleteObjects"] * 3, "proven anew, and no look any more"
+
+
+def test_check_asks_anew_and_says_since_when_it_is_known(
+    process: Process, faulty: FaultyS3, clock: ManualClock
+) -> None:
+    faulty.honours.clear()
+    process().delete(fill(faulty, 1))
+    clock.step(timedelta(days=1))
+    multi, *_ = process().deleter.check("bucket", "k/")
+    assert multi.code == "conditions-ignored"
+    assert multi.message.endswith("; learnt 2026-07-01T02:00:00Z")
+
+    faulty.fail("DeleteObjects", error(403, "AccessDenied"), when=lambda _: True)
+    found = codes(process())
+    assert "DeleteObjects could not be probed" in found["delete-unproven"], "rights may have gone"
+
+    faulty.honours = {"DeleteObjects", "DeleteObject"}
     assert "conditions-honoured" in codes(process())
-    assert "conditions-honoured" in codes(long_lived)
+    faulty.requests.clear()
+    process().delete(fill(faulty, 1))
+    assert not faulty.asked("HeadObject"), "what check found out holds for the others, too"
 
 
 def test_a_store_that_calls_itself_something_else_is_asked_again(

@@ -57,15 +57,18 @@ class Conditions:
 
         The probe goes to the folder of the key *beside*, as rights often end with a prefix.
         """
-        return self.known(bucket, call, beside)[0]
-
-    def known(self, bucket: str, call: Call, beside: str) -> tuple[Condition, Learnt | None]:
-        """The same, with the finding it rests on: None if it was only proven now, or not at all."""
-        traits, about = self._connection.traits, _ABOUT[call]
-        learnt = traits.found(about, bucket)
+        learnt = self._connection.traits.found(_ABOUT[call], bucket)
         if learnt is not None:
-            return Condition(learnt.value), learnt
+            return Condition(learnt.value)
+        return self.asked_anew(bucket, call, beside)[0]
+
+    def asked_anew(self, bucket: str, call: Call, beside: str) -> tuple[Condition, Learnt | None]:
+        """The same by a probe, whatever is known; with the earlier finding that it confirms."""
+        traits, about = self._connection.traits, _ABOUT[call]
         found = self._probe(bucket, call, beside)
+        learnt = traits.found(about, bucket)
+        if learnt is not None and learnt.value == found.value:
+            return found, learnt
         if found is not Condition.UNPROVEN:
             # What deletes rely on is not taken from another process.
             traits.learn(about, found.value, bucket, keep=found is not Condition.HONOURED)

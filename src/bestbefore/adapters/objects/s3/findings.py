@@ -43,9 +43,12 @@ _CONDITIONS: Mapping[Condition, Callable[[str], Finding]] = {
 
 
 def findings(traits: Traits, conditions: Conditions, bucket: str, prefix: str) -> Iterator[Finding]:
-    """Probe what has to be, and say what deletes under *prefix* rely on, and since when."""
+    """Probe, and say what deletes under *prefix* rely on, and since when that is known.
+
+    Rights change, and stores get better: what was learnt earlier does not answer for now.
+    """
     for call in Call:
-        condition, learnt = conditions.known(bucket, call, prefix)
+        condition, learnt = conditions.asked_anew(bucket, call, prefix)
         found = _CONDITIONS[condition](call.value)
         yield Finding(found.code, found.level, found.message + _since(learnt), found.remedy)
     yield _info("store-looks-like", f"it looks like {looks_like(traits.store)}" + _notes(traits))

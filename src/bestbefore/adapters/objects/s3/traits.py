@@ -52,9 +52,7 @@ class Traits:
         findings = self._all()
         same = {key: one for key, one in findings.items() if one[0].server in ("", server)}
         if len(same) < len(findings):
-            self._found = same
-            if self._memory is not None:
-                self._memory.forget(self._endpoint)
+            self._forget(same)
         return True
 
     def found(self, capability: Capability, bucket: str = "") -> Learnt | None:
@@ -67,7 +65,14 @@ class Traits:
     def learn(
         self, capability: Capability, value: str, bucket: str = "", *, keep: bool = True
     ) -> None:
-        """Note a finding, and with *keep* for other processes as well."""
+        """Note a finding, and with *keep* for other processes as well.
+
+        One that is not kept and takes the place of one that was: the endpoint got better, so
+        nothing that is kept of it can be believed any more.
+        """
+        before = self._all().get((bucket, capability))
+        if not keep and before is not None and before[1] == KEPT:
+            self._forget({})
         learnt = Learnt(bucket, capability, value, self._server, self._clock.now())
         shelf = KEPT if keep else TRUSTED
         self._found = {**self._all(), (bucket, capability): (learnt, shelf)}
@@ -102,6 +107,11 @@ class Traits:
         before, self._too_many = self._too_many, keys
         if before is not None and keys >= before:
             self.learn(Capability.BATCH_LIMIT, str(before - before // 2))
+
+    def _forget(self, but: Mapping[tuple[str, str], tuple[Learnt, timedelta]]) -> None:
+        self._found = but
+        if self._memory is not None:
+            self._memory.forget(self._endpoint)
 
     def _all(self) -> Mapping[tuple[str, str], tuple[Learnt, timedelta]]:
         if self._found is None:
