@@ -93,11 +93,12 @@ def _seen(kept: Mapping[str, Any]) -> str:
             row["found"].get("batch-limit", "-").rpartition(" at most ")[2].removesuffix(" keys"),
             "yes" if "is sent" in row["found"].get("content-md5", "") else "no",
             "no" if "cannot" in row["found"].get("listing-encoding", "") else "yes",
+            row["found"].get("odd keys", "-"),
         )
         for row in kept["stores"].values()
     ]
     head = ("store", "contract", "conditions of DeleteObjects", "conditions of DeleteObject",
-            "keys at once", "Content-MD5", "url-encoded listing")  # fmt: skip
+            "keys at once", "Content-MD5", "url-encoded listing", "odd keys")  # fmt: skip
     return f"{_table(head, rows)}\n\nRun on {kept['date']} with {versions}."
 
 

@@ -6,16 +6,21 @@ row, with the first line of its docstring.
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
 from bestbefore.adapters.objects.s3.client import plain_client
 from bestbefore.adapters.objects.s3.seaweed import Seaweed
-from bestbefore.contracts.objects import ObjectStoreContract, ObjectWorld
+from bestbefore.adapters.objects.s3.wire import carries
+from bestbefore.contracts.objects import ODD_KEYS, ObjectStoreContract, ObjectWorld
 from bestbefore.domain.outcome import Outcome
 from support.faults import FaultyS3, error
 from support.moto import Moto
 from support.s3 import connected, world
+
+CARRIED = frozenset(filter(carries, ODD_KEYS))
+"""Keys that XML can carry: a listing with any other fails where it cannot be url-encoded."""
 
 _ABOUT = {
     "conditions-honoured": "honoured",
@@ -40,6 +45,7 @@ class _S3Contract(ObjectStoreContract):
         record_property("DeleteObject", _ABOUT[single.code])
         for one in others:
             record_property(one.code, one.message.partition(";")[0])
+        record_property("odd keys", f"{len(store.odd_keys)} of {len(ODD_KEYS)}")
 
     def test_a_key_and_a_folder_of_its_name_are_covered_once_each(self, store: ObjectWorld) -> None:
         """In S3 a key may also be the beginning of others: no file is a folder as well."""
@@ -71,11 +77,13 @@ class TestMoto(_S3Contract):
     @pytest.fixture
     def store(self, moto: Moto, moto_bucket: str) -> ObjectWorld:
         client = plain_client(moto.settings())
-        return world(
+        made = world(
             moto.settings(),
             moto_bucket,
             lambda key, body: client.put_object(Bucket=moto_bucket, Key=key, Body=body),
         )
+        # It answers 404 to a PUT of a line break, and repeats StartAfter in its XML as it is.
+        return replace(made, odd_keys=CARRIED - {"line\nbreak"})
 
 
 class TestByteOrder(_S3Contract):
@@ -128,7 +136,7 @@ class TestNoUrlEncoding(_S3Contract):
     @pytest.fixture
     def store(self, faulty: FaultyS3) -> ObjectWorld:
         faulty.url_encoding = False
-        return connected(faulty, "bucket")
+        return replace(connected(faulty, "bucket"), odd_keys=CARRIED)
 
 
 class TestMissingIs412(_S3Contract):
@@ -148,4 +156,4 @@ class TestEverythingAtOnce(_S3Contract):
         faulty.honours.clear()
         faulty.most_keys, faulty.absent, faulty.url_encoding = 100, 404, False
         faulty.wants_md5 = "InvalidRequest"
-        return connected(faulty, "bucket")
+        return replace(connected(faulty, "bucket"), odd_keys=CARRIED)

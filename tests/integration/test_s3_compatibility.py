@@ -206,6 +206,16 @@ def test_a_listing_that_cannot_be_encoded_is_asked_for_as_it_is(
     assert faulty.keys("bucket") == set()
 
 
+def test_a_key_that_such_a_listing_cannot_carry_fails_its_page_and_nothing_goes(
+    process: Process, faulty: FaultyS3
+) -> None:
+    faulty.url_encoding = False
+    faulty.put("bucket", "k/a")
+    faulty.put("bucket", "k/\x07")
+    with pytest.raises(StoreError, match="not well-formed XML"):
+        process().listed()
+
+
 def test_a_listing_that_fails_either_way_teaches_nothing(
     process: Process, faulty: FaultyS3, memory: DictMemory
 ) -> None:

@@ -106,9 +106,12 @@ def test_no_policy_describes_the_ledger_or_the_file_it_stands_in(
     assert read(here)
     with pytest.raises(ConfigError) as caught:
         read(whole)
-    [ledger, file] = caught.value.problems
+    [ledger, evidence, file] = caught.value.problems
+    assert "bestbefore-evidence" in evidence.message
     assert "bestbefore.db" in ledger.message
     assert "bestbefore.toml" in file.message
+    with pytest.raises(ConfigError, match="evidence lies among the files"):
+        read(here.replace("exports/", "bestbefore-evidence/"))
     with pytest.raises(ConfigError, match="the ledger lies among the files"):
         read('[state]\nurl = "sqlite:///exports/ledger.db"\n' + here)
 
