@@ -22,16 +22,20 @@ from bestbefore.adapters.state import postgresql
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, execute_many
 from bestbefore.adapters.state.dead_letters import SqlDeadLetters
+from bestbefore.adapters.state.endpoints import SqlEndpointMemory
 from bestbefore.adapters.state.holds import SqlHolds
 from bestbefore.adapters.state.plans import SqlPlanLedger
 from bestbefore.adapters.state.queue import StateQueue
 from bestbefore.adapters.state.records import SqlRecords
 from bestbefore.adapters.state.replay import Interrupted, replays
 from bestbefore.adapters.state.schema import breakers, operations, runs
+from bestbefore.adapters.state.upkeep import SqlUpkeepLedger
 from bestbefore.adapters.state.work import SqlWorkLedger
+from bestbefore.contracts.endpoints import EndpointMemoryContract
 from bestbefore.contracts.holds import HoldsContract
 from bestbefore.contracts.ledger import LEASE, POLICY, SLOT, Ledger, LedgerContract, Sides
 from bestbefore.contracts.queue import QueueContract
+from bestbefore.contracts.upkeep import UpkeepContract
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.states import RunState
 from bestbefore.ports.holds import Holds
@@ -48,6 +52,7 @@ def all_sides(database: Database) -> Sides:
         StateQueue(database),
         SqlDeadLetters(database),
         SqlRecords(database),
+        SqlUpkeepLedger(database),
     )
 
 
@@ -66,6 +71,16 @@ def sides(database: Database) -> Sides:
 @pytest.fixture
 def ledger(sides: Sides) -> Ledger:
     return Ledger(sides)
+
+
+class TestUpkeepOnPostgresql(UpkeepContract):
+    pass
+
+
+class TestEndpointMemoryOnPostgresql(EndpointMemoryContract):
+    @pytest.fixture
+    def memory(self, database: Database) -> SqlEndpointMemory:
+        return SqlEndpointMemory(database)
 
 
 class TestLedgerOnPostgresql(LedgerContract):

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, maybe_moment, micros, moment
 from bestbefore.adapters.state.records import OPERATIONS, attempt_record, operation_record
+from bestbefore.adapters.state.replay import replays
 from bestbefore.adapters.state.schema import events, failures, metadata, operations, runs, upkeep
 from bestbefore.domain.states import RunState
 from bestbefore.ports.records import Attempt
@@ -23,6 +24,7 @@ _CHUNK = 500
 _THE_ROW = {"id": 1}
 
 
+@replays("claim", "expect", "prune_operations", "prune_events", "done", "failed")
 class SqlUpkeepLedger:
     """`bestbefore.ports.upkeep.UpkeepLedger` on a SQL database."""
 
