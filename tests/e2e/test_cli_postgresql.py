@@ -1,5 +1,7 @@
 """The command line with its state on PostgreSQL, and the way there."""
 
+import gzip
+import json
 import signal
 from pathlib import Path
 
@@ -332,3 +334,30 @@ def test_what_an_unfinished_move_of_another_ledger_left_is_not_thrown_away(
 
     assert "a move into it was not finished" in said
     assert cli.json("state", "move", "--to", empty_url)["rows"]["runs"] == 3
+
+
+def test_what_is_old_goes_to_a_folder_beside_the_configuration(
+    there: Cli, faulty: FaultyS3, empty_url: str
+) -> None:
+    keys = fill(faulty, 12)
+    faulty.denied.add(keys[3])
+    there("run", "exports", code=1)
+    engine = sa.create_engine(empty_url, poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        connection.execute(
+            sa.text("UPDATE operations SET completed_at = completed_at - 43200000000000")
+        )
+    before = [line for line in there("export").lines if line["key"] != keys[3]]
+    file = there.folder / "bestbefore.toml"
+    file.write_text(file.read_text().replace("[state]\n", '[state]\nkeep = "400d"\n'))
+
+    there("work", "--drain", code=1)
+
+    (evidence,) = (there.folder / "bestbefore-evidence").rglob("operations-*.jsonl.gz")
+    with gzip.open(evidence, "rt") as lines:
+        assert [json.loads(line) for line in lines] == before
+    assert [line["state"] for line in there("export").lines] == ["dead"]
+    state = there.json("status")["state"]
+    assert (state["operations"], state["pruned"]) == (1, 11)
+    assert state["bytes"] > 0
+    assert there.audit.problems() == []
