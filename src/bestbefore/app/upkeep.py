@@ -1,4 +1,4 @@
-"""Keeping the ledger small, in pieces of about a second, when there is nothing else to do.
+"""Keeping the ledger small, in pieces of a few seconds, when there is nothing else to do.
 
 What `bestbefore.ports.upkeep` says about the order is carried out here.
 """

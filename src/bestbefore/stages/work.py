@@ -61,8 +61,8 @@ class Handles:
     ``rest`` passes so many seconds on the clock, or less where it hears that there may be something
     to do; ``longest_rest`` is how long that may be. ``publish`` dispatches for the policy versions
     it is given; ``plan_on`` continues plans that nobody works on and raises if it cannot;
-    ``stopping`` says that the process shall end. ``tidy`` does a second's worth of what can wait
-    until there is nothing else to do, and returns whether there was any. ``only`` narrows
+    ``stopping`` says that the process shall end. ``tidy`` does a few seconds' worth of what can
+    wait until there is nothing else to do, and returns whether there was any. ``only`` narrows
     everything to one policy.
     """
 
