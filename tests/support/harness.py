@@ -112,7 +112,9 @@ def open_world(folder: Path, timeout: timedelta = timedelta(seconds=30)) -> Syst
             settings.secret_access_key,
             timeout,
         )
-        return Store(s3.S3Lister(there, clock), s3.S3Deleter(there, clock))
+        return Store(
+            s3.S3Lister(there, clock), s3.S3Deleter(there, clock), s3.S3Copier(there, clock)
+        )
 
     return System(load(folder / "bestbefore.toml", os.environ), clock, connected)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from bestbefore.adapters.objects.directory import DirectoryDeleter, DirectoryLister
 from bestbefore.adapters.schedulers.cron import CronCalendar
+from bestbefore.adapters.state.copies import SqlArchives
 from bestbefore.adapters.state.database import Database
 from bestbefore.adapters.state.dead_letters import SqlDeadLetters
 from bestbefore.adapters.state.holds import SqlHolds
@@ -30,7 +31,8 @@ from bestbefore.domain.run import Run, Trigger
 from bestbefore.ports.calendar import Calendar
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import LedgerError, PolicyVersion
-from bestbefore.ports.objects import ObjectDeleter, ObjectLister, StoreError
+from bestbefore.ports.objects import ObjectCopier, ObjectDeleter, ObjectLister, StoreError
+from bestbefore.stages.archive import Depot
 from bestbefore.stages.attempt import Attempts
 from bestbefore.stages.dispatch import dispatch
 from bestbefore.stages.plan import Planned, Planner, PlanRefused
@@ -43,10 +45,11 @@ class UnknownPolicy(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Both sides of one object store."""
+    """The sides of one object store. Not every kind can copy."""
 
     lister: ObjectLister
     deleter: ObjectDeleter
+    copier: ObjectCopier | None = None
 
 
 class System:
@@ -72,6 +75,7 @@ class System:
         self.work = SqlWorkLedger(self._database)
         self.queue = StateQueue(self._database)
         self.dead_letters = SqlDeadLetters(self._database)
+        self.archives = SqlArchives(self._database)
         self.records = SqlRecords(self._database)
         self.holds = SqlHolds(self._database)
         self.plans.check_policies(settings.policies.values())
@@ -91,6 +95,18 @@ class System:
         if name not in self._stores:
             self._stores[name] = self._make_store(self.settings.stores[name], self.clock)
         return self._stores[name]
+
+    def depot(self, name: str) -> Depot:
+        """The store called *name*, to copy into; raises LedgerError where there is none that can
+        copy."""
+        if name not in self.settings.stores:
+            raise LedgerError(
+                f"stores.{name}: expected this store, as copies are in it or go there"
+            )
+        store = self.store(name)
+        if store.copier is None:
+            raise LedgerError(f"stores.{name}: a store of this kind makes no copies")
+        return Depot(store.lister, store.copier)
 
     def planner(
         self,
@@ -250,7 +266,7 @@ class _Attempts(Mapping[str, Attempts]):
         if name not in self._made:
             store, system = self._system.store(name), self._system
             self._made[name] = Attempts(
-                store.lister, store.deleter, system.work, system.clock, system.held
+                store.lister, store.deleter, system.work, system.clock, system.depot, system.held
             )
         return self._made[name]
 
@@ -299,6 +315,7 @@ def _store(settings: StoreSettings, clock: Clock) -> Store:
     return Store(
         s3.S3Lister(there, clock, connection=connection),
         s3.S3Deleter(there, clock, connection=connection),
+        s3.S3Copier(there, clock, connection=connection),
     )
 
 

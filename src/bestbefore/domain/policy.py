@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass, field
 from hashlib import sha256
 
+from bestbefore.domain.archive import Archive
 from bestbefore.domain.failure import Attempts
 from bestbefore.domain.retention import Age
 
@@ -67,7 +68,10 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One named, versioned rule. Times without a zone are read in ``timezone``."""
+    """One named, versioned rule. Times without a zone are read in ``timezone``.
+
+    ``archive`` is where copies go before anything is deleted; None where nothing is copied.
+    """
 
     name: str
     version: str
@@ -75,6 +79,7 @@ class Policy:
     older_than: Age
     source: ObjectSource
     action: str = "delete"
+    archive: Archive | None = None
     schedule: str | None = None
     timezone: str = "UTC"
     priority: int = 0
@@ -86,9 +91,14 @@ class Policy:
         """The store whose credentials, breaker and pace its commands share."""
         return self.source.store
 
+    @property
+    def added_bytes(self) -> int:
+        """By how many bytes a key gets longer on the way: 0, or what an archive puts before it."""
+        return self.archive.added_bytes if self.archive else 0
+
     def decides(self) -> dict[str, object]:
         """What decides *what goes*, by configuration key: a change here needs a new version."""
-        source = self.source
+        source, archive = self.source, self.archive
         return {
             "older_than": str(self.older_than),
             "action": self.action,
@@ -109,6 +119,9 @@ class Policy:
             "objects.tags": dict(source.tags) or None,
             "objects.lacks_tags": sorted(source.lacks_tags) or None,
             "objects.current_pointer": source.current_pointer,
+            "archive.store": archive and archive.store,
+            "archive.bucket": archive and archive.bucket,
+            "archive.prefix": archive and archive.prefix,
         }
 
     def fingerprint(self) -> str:

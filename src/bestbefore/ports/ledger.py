@@ -16,7 +16,7 @@ from bestbefore.domain.pointer import Pointer
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.run import Circumstances, Run, Trigger
 from bestbefore.domain.selection import Listed
-from bestbefore.ports.objects import KeyRange
+from bestbefore.ports.objects import Copy, KeyRange
 
 
 class LedgerError(Exception):
@@ -363,6 +363,19 @@ class WorkLedger(Protocol):
         """The place that the run's plan looked at."""
         ...
 
+    def copies(self, operations: Collection[int]) -> Mapping[int, Copy]:
+        """The recorded copies of *operations* (rows); those without one are left out."""
+        ...
+
+    def record_copies(
+        self, copies: Sequence[tuple[Operation, Copy]], now: datetime
+    ) -> list[Operation]:
+        """Write down copies before their originals are deleted, each under its claim's token.
+
+        Returns the operations whose claim was lost: of those nothing may be deleted.
+        """
+        ...
+
     def pauses(self, now: datetime) -> Sequence[Pause]:
         """Pauses in force."""
         ...
@@ -392,6 +405,15 @@ class WorkLedger(Protocol):
 
     def reset(self, connection: str) -> None:
         """Close the breaker of *connection*."""
+        ...
+
+
+class Archives(Protocol):
+    """What bringing archived objects back writes."""
+
+    def restored(self, back: Sequence[tuple[int, str]], by: str, now: datetime) -> None:
+        """Write down, each as an event, that the objects of operations (rows) are back, with the
+        ETags that they got there."""
         ...
 
 

@@ -11,11 +11,12 @@ from typing import Any
 from bestbefore.domain.command import ObjectCommand
 from bestbefore.domain.hold import Hold
 from bestbefore.domain.identity import instant
+from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.report import Report
 from bestbefore.domain.run import Run
 from bestbefore.domain.states import RunState
 from bestbefore.ports.ledger import DeadLetter
-from bestbefore.ports.records import Attempt, OperationRecord, Tally
+from bestbefore.ports.records import ArchiveRecord, Attempt, OperationRecord, Tally
 
 Document = dict[str, Any]
 
@@ -129,14 +130,22 @@ def run_document(
     }
     if outcomes is not None:
         document["outcomes"] = {name: tally.n for name, tally in outcomes.items()}
-        document["freed_bytes"] = sum(tally.bytes for tally in outcomes.values())
+        archived = outcomes.get(Outcome.ARCHIVED)
+        document["archived_bytes"] = archived.bytes if archived else 0
+        document["freed_bytes"] = (
+            sum(tally.bytes for tally in outcomes.values()) - document["archived_bytes"]
+        )
     if retried is not None:
         document["retried"] = {name: tally.n for name, tally in retried.items()}
     return document
 
 
-def dead_letter_document(letter: DeadLetter, attempts: Sequence[Attempt] | None = None) -> Document:
-    """A dead letter; with *attempts*, its whole history."""
+def dead_letter_document(
+    letter: DeadLetter,
+    attempts: Sequence[Attempt] | None = None,
+    archive: ArchiveRecord | None = None,
+) -> Document:
+    """A dead letter; with *attempts*, its whole history, and its copy if there is one."""
     command = ObjectCommand(
         letter.policy,
         letter.policy_version,
@@ -164,6 +173,7 @@ def dead_letter_document(letter: DeadLetter, attempts: Sequence[Attempt] | None 
     }
     if attempts is not None:
         document["history"] = [_attempt(attempt) for attempt in attempts]
+        document["archive"] = archive_document(archive)
     return document
 
 
@@ -194,6 +204,7 @@ def evidence_document(operation: OperationRecord, attempts: Sequence[Attempt]) -
         "reappearances": operation.reappearances,
         "corrects": operation.corrects.hex() if operation.corrects else None,
         "reason": operation.reason,
+        "archive": archive_document(operation.archive),
         "attempts": [_attempt(attempt) for attempt in attempts],
     }
 
@@ -210,6 +221,20 @@ def hold_document(hold: Hold) -> Document:
         "until": when(hold.until),
         "by": hold.by,
         "at": when(hold.at),
+    }
+
+
+def archive_document(archive: ArchiveRecord | None) -> Document | None:
+    """Where the copy of an archived object is."""
+    if archive is None:
+        return None
+    return {
+        "store": archive.store,
+        "bucket": archive.bucket,
+        "key": archive.key,
+        "etag": archive.etag,
+        "copied_at": when(archive.copied_at),
+        "restored_at": when(archive.restored_at),
     }
 
 

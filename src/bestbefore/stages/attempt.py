@@ -1,4 +1,4 @@
-"""What one worker thread does with one batch: confirm, look again, delete.
+"""What one worker thread does with one batch: confirm, look again, archive if so asked, delete.
 
 What fails is a result, never an exception, unless it is the ledger.
 """
@@ -18,6 +18,7 @@ from bestbefore.domain.tags import kept_by_tags
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import LedgerError, Operation, WorkLedger
 from bestbefore.ports.objects import ObjectDeleter, ObjectLister, StoreError, Target
+from bestbefore.stages.archive import Archiving, Depot
 from bestbefore.stages.confirm import Confirmed
 
 log = logging.getLogger(__name__)
@@ -31,17 +32,25 @@ Result = Outcome | Failure | Spared
 
 @dataclass(slots=True)
 class Attempts:
-    """Attempts on the objects of one store. Safe to share between threads."""
+    """Attempts on the objects of one store. Safe to share between threads.
+
+    ``depot`` opens the store that a policy archives to, by its name.
+    """
 
     lister: ObjectLister
     deleter: ObjectDeleter
     ledger: WorkLedger
     clock: Clock
+    depot: Callable[[str], Depot]
     holds: Callable[[Policy], Held] = lambda _: Held()
     _confirmed: Confirmed = field(init=False)
+    _archiving: Archiving = field(init=False)
 
     def __post_init__(self) -> None:
         self._confirmed = Confirmed(self.lister, self.ledger, self.clock)
+        self._archiving = Archiving(
+            self.deleter, self.ledger, self.clock, self.depot, self._settled
+        )
 
     def make(self, policy: Policy, operations: Sequence[Operation]) -> list[Result]:
         """One result per operation, in their order. They are of one run and distinct by key.
@@ -68,22 +77,43 @@ class Attempts:
         run = operations[0].run
         if (failure := self._confirmed.place(policy, run)) is not None:
             return [failure] * len(operations)
-        held = self.holds(policy)
-        results: dict[int, Result] = {
-            o.row: Spared(HOLD, str(hold))
-            for o in operations
-            if (hold := held.over(o.key)) is not None
-        }
+        results = self._held(policy, operations)
         results |= self._confirmed.protected(policy, run, _without(operations, results))
-        results |= self._look_again(policy, _without(operations, results))
-        if policy.source.reads_tags:
-            results |= self._kept_by_tags(policy, _without(operations, results))
+        remaining = _without(operations, results)
+        if policy.archive is None:
+            results |= self._delete(policy, remaining)
+        elif remaining:
+            results |= self._archiving.make(policy, policy.archive, remaining)
+        return [results[operation.row] for operation in operations]
+
+    def _delete(self, policy: Policy, operations: Sequence[Operation]) -> dict[int, Result]:
+        results = self._look_once_more(policy, operations)
         remaining = _without(operations, results)
         if remaining:
             targets = [Target(o.key, o.etag, o.last_modified) for o in remaining]
             deleted = self.deleter.delete(policy.source.bucket, targets)
             results |= {o.row: result for o, result in zip(remaining, deleted, strict=True)}
-        return [results[operation.row] for operation in operations]
+        return results
+
+    def _held(self, policy: Policy, operations: Sequence[Operation]) -> dict[int, Result]:
+        held = self.holds(policy)
+        return {
+            o.row: Spared(HOLD, str(hold))
+            for o in operations
+            if (hold := held.over(o.key)) is not None
+        }
+
+    def _settled(self, policy: Policy, operations: Sequence[Operation]) -> dict[int, Result]:
+        """Results of those that are not to be touched any more: held, gone, changed or tagged."""
+        results = self._held(policy, operations)
+        return results | self._look_once_more(policy, _without(operations, results))
+
+    def _look_once_more(self, policy: Policy, operations: Sequence[Operation]) -> dict[int, Result]:
+        """Results of those that are not what the plan saw, or that their tags keep."""
+        results = self._look_again(policy, operations)
+        if policy.source.reads_tags:
+            results |= self._kept_by_tags(policy, _without(operations, results))
+        return results
 
     def _look_again(self, policy: Policy, operations: Sequence[Operation]) -> dict[int, Result]:
         """Results of those that a second look settles; the rest is still what the plan saw."""

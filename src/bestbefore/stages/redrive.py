@@ -87,7 +87,8 @@ def correct(
         raise CorrectionRefused(f"--set key: {place} could not be looked at: {found.error}")
     if found is None:
         raise CorrectionRefused(f"--set key: there is no object {place}")
-    selector = Selector.of(policy.source, policy.older_than.before(letter.slot), clock.now())
+    cutoff = policy.older_than.before(letter.slot)
+    selector = Selector.of(policy.source, cutoff, clock.now(), policy.added_bytes)
     verdict = selector.judge(found)
     if verdict is not Verdict.ELIGIBLE:
         raise CorrectionRefused(

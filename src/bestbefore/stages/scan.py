@@ -210,7 +210,7 @@ class _Drawing:
     def __init__(self, policy: Policy, cutoff: datetime, now: datetime, held: Held) -> None:
         self._source = policy.source
         self._held = held
-        self._selector = Selector.of(policy.source, cutoff, now)
+        self._selector = Selector.of(policy.source, cutoff, now, policy.added_bytes)
         self._ids = ObjectIds(policy.name, policy.version, policy.source.bucket)
 
     def draw(

@@ -11,7 +11,7 @@ from bestbefore.adapters.state.database import Database, micros, moment
 from bestbefore.adapters.state.schema import generations, newest, operations, runs
 from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.known import MOST_REAPPEARANCES
-from bestbefore.domain.outcome import REPLANNED, Outcome
+from bestbefore.domain.outcome import REMOVED, REPLANNED
 from bestbefore.domain.pointer import Pointer
 from bestbefore.domain.run import Run
 from bestbefore.domain.selection import GENERATION, KEEP_LAST, Generation, Verdict
@@ -151,7 +151,7 @@ def _admit_candidates(
         run_rows.bump(
             connection, before, planned=-n, completed=-n, reappeared=-int(reappeared_there)
         )
-        freed = int(size) if outcome == Outcome.DELETED else 0
+        freed = int(size) if outcome in REMOVED else 0
         run_rows.tally(database, connection, before, "outcome", {outcome: (-n, -freed)})
     planned_again = _move(connection, run, sa.and_(mine, again), state=State.WAITING)
     dead = _move(

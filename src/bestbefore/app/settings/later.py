@@ -17,7 +17,6 @@ KEYS: Mapping[Place, Mapping[str, str]] = {
     ("policies", "*"): {
         "catch_up": "remove it: a run takes all overdue work",
         "rows": _REMOVE,
-        "archive": _REMOVE,
     },
     ("policies", "*", "objects"): {
         "versions": "remove it: buckets must be unversioned so far",
@@ -47,7 +46,7 @@ def store_kind(value: str) -> str:
 
 def action(value: str) -> str:
     """``[policies.NAME] action``"""
-    return _choice(value, ["delete"], later=["archive"])
+    return _choice(value, ["delete", "archive"])
 
 
 def folder_markers(value: str) -> str:

@@ -19,6 +19,7 @@ from bestbefore.app.settings.model import (
 from bestbefore.app.settings.problems import ConfigError, Problem, Unfit, dotted, shown
 from bestbefore.app.settings.schema import File, ObjectsSection, PolicySection
 from bestbefore.app.settings.sources import Sources
+from bestbefore.domain.archive import Archive
 from bestbefore.domain.failure import Attempts
 from bestbefore.domain.finding import Finding, Level
 from bestbefore.domain.policy import ObjectSource, Policy, Reach
@@ -59,6 +60,8 @@ def load(path: Path, environ: Mapping[str, str]) -> Settings:
     policies = {name: _policy(name, policy) for name, policy in file.policies.items()}
     if exposed := list(_exposed(path, state, stores, policies.values())):
         raise ConfigError(str(path), exposed)
+    if problems := list(rules.archives(policies, stores)):
+        raise ConfigError(str(path), problems)
     return Settings(
         path=path,
         state=state,
@@ -155,6 +158,7 @@ def _policy(name: str, written: PolicySection) -> Policy:
         older_than=written.older_than,
         source=_source(written.objects),
         action=written.action,
+        archive=Archive(**written.archive.model_dump()) if written.archive else None,
         schedule=written.schedule,
         timezone=written.timezone,
         priority=written.priority,

@@ -95,6 +95,14 @@ class ObjectsSection(Section):
     current_pointer: Annotated[str, AfterValidator(values.object_key)] | None = None
 
 
+class ArchiveSection(Section):
+    """``[policies.NAME.archive]``"""
+
+    store: Text
+    bucket: Annotated[str, AfterValidator(values.bucket)]
+    prefix: Annotated[str, AfterValidator(values.archive_prefix)] = ""
+
+
 class PolicySection(Section):
     """``[policies.NAME]``"""
 
@@ -109,6 +117,7 @@ class PolicySection(Section):
     first_run_limit: Annotated[int, Field(ge=0, le=10**15)] = Reach().first_run_limit
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
     attempts: AttemptsSection = AttemptsSection()
+    archive: ArchiveSection | None = None
     objects: ObjectsSection
 
 
@@ -132,6 +141,7 @@ SECTIONS: Mapping[Place, type[Section]] = {
     ("policies", "*"): PolicySection,
     ("policies", "*", "attempts"): AttemptsSection,
     ("policies", "*", "objects"): ObjectsSection,
+    ("policies", "*", "archive"): ArchiveSection,
 }
 """What stands where; ``*`` is a name the author gave."""
 

@@ -19,7 +19,7 @@ class Crew:
         self._threads = ThreadPoolExecutor(SIZE, thread_name_prefix="bestbefore-s3")
 
     def each(
-        self, bucket: str, keys: Sequence[str], work: Callable[[str], _Result | Failure]
+        self, bucket: str, keys: Sequence[str], work: Callable[[str], _Result]
     ) -> dict[str, _Result | Failure]:
         """``work(key)`` by key.
 
