@@ -209,6 +209,38 @@ def test_what_vanished_before_its_copy_is_absent_and_after_it_archived(archive: 
     assert archive.archived == {second: second.encode()}
 
 
+def test_what_is_held_or_tagged_after_the_plan_is_neither_copied_nor_deleted(
+    archive: Archive,
+) -> None:
+    archive.cli.policy(
+        "exports",
+        version="v2",
+        more={"action": "archive", "archive": ARCHIVE},
+        lacks_tags=["keep"],
+    )
+    held_, tagged, goes = fill(archive.server, 3)
+    archive.cli.json("plan", "exports")
+    archive.server.tags["exports", tagged] = {"keep": "yes"}
+    archive.cli("hold", "add", "--store", "s", "--bucket", "exports", "--prefix", held_,
+                "--reason", "court")  # fmt: skip
+    assert archive.cli.json("work", "--drain")["outcomes"] == {"archived": 1, "protected": 2}
+    assert archive.here == {held_, tagged}
+    assert archive.archived.keys() == {goes}
+
+
+def test_what_is_put_on_hold_while_a_long_copy_is_made_is_not_deleted(archive: Archive) -> None:
+    (key,) = fill(archive.server, 1)
+    archive.plan()
+    with held(archive.server, "CopyObject") as come:
+        child = archive.start("worker", "1", "drain")
+        assert come.wait(30)
+        archive.cli("hold", "add", "--policy", "exports", "--reason", "court")
+        archive.clock.step(timedelta(seconds=31))
+    assert child.wait() == 0, child.said()
+    assert archive.outcomes() == {"protected": 1}
+    assert archive.here == {key}
+
+
 # -- failures ------------------------------------------------------------------------------------
 
 

@@ -234,7 +234,10 @@ def test_what_a_failed_copy_in_parts_leaves_is_aborted(
 
 def test_what_a_killed_copy_in_parts_left_is_aborted_by_the_next_one(copies: Copies) -> None:
     original = copies.put(LARGE)
-    copies.server.copies.begin("archive", COPY)
+    left = copies.server.copies.begin("archive", COPY)
+    (end,) = copies(original, overwrite=False)
+    assert isinstance(end, Copy)
+    assert left in copies.server.copies.uploads, "under a key of somebody else it is theirs"
     other = copies.server.copies.begin("archive", COPY + "-beside")
     assert isinstance(copies.one(original), Copy)
     assert list(copies.server.copies.uploads) == [other]

@@ -2,15 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from bestbefore.app.settings import ConfigError, Settings, load
 from bestbefore.domain.archive import Archive
+from bestbefore.domain.failure import Budget
 from bestbefore.domain.policy import ObjectSource, Policy
 from bestbefore.domain.retention import Age
 from bestbefore.domain.selection import MAX_KEY_BYTES, Selector, Verdict
+from bestbefore.ports.ledger import Operation
+from bestbefore.stages.work import longest_hold
 from support.worlds import NOW, listed
 
 GOOD = """
@@ -95,6 +99,14 @@ def test_what_cannot_be_archived_to_is_refused(
     assert problem.remedy
 
 
+def test_files_are_not_archived(read: Read) -> None:
+    before, _, rest = GOOD.partition("[stores.cold]")
+    files = '[stores.exports]\nkind = "directory"\nroot = "/srv"\n'
+    assert before.startswith("\n[stores.exports]")
+    with pytest.raises(ConfigError, match="only a store of kind s3 makes copies"):
+        read(f"{files}[stores.cold]{rest}")
+
+
 @pytest.mark.parametrize("prefix", ["exports/", "exports/old/", ""])
 def test_a_policy_may_not_archive_into_what_it_selects_from(read: Read, prefix: str) -> None:
     text = GOOD.replace('bucket = "archive"', 'bucket = "digests"')
@@ -144,3 +156,21 @@ def test_a_key_is_refused_once_its_copys_key_would_be_too_long(letter: str) -> N
     assert selector.judge(listed(fits)) is Verdict.ELIGIBLE
     assert selector.judge(listed(fits + "k")) is Verdict.REFUSED
     assert Selector.of(POLICY.source, NOW, NOW).judge(listed(fits + "k")) is Verdict.ELIGIBLE
+
+
+@pytest.mark.parametrize(
+    "line", ['tags = { a = "b" }', 'lacks_tags = ["keep"]', 'storage_class = "GLACIER"']
+)
+def test_uploads_are_not_told_apart_by_what_they_do_not_have(read: Read, line: str) -> None:
+    text = GOOD.replace('prefix = "exports/"', f'prefix = "exports/"\n{line}')
+    read(text)
+    with pytest.raises(ConfigError, match="uploads cannot be told apart by"):
+        read(text.replace(line, f"{line}\nabort_incomplete_uploads = true"))
+
+
+def test_a_batch_that_copies_may_take_as_long_as_its_bytes_need() -> None:
+    archiving = replace(POLICY, action="archive", archive=Archive("cold", "archive", "a/"))
+    budget = Budget.fresh()
+    large = Operation(1, b"", 1, 1, "k", "e", NOW, 5 * 10**12, NOW, 1, budget, False, 1, False)
+    assert longest_hold(POLICY, [large]) == longest_hold(archiving, []) == timedelta(minutes=15)
+    assert longest_hold(archiving, [large]) > timedelta(days=11)

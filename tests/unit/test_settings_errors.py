@@ -180,6 +180,7 @@ WRONG = [
     ("state", 'url = "sqlite:///a\\u0000.db"', "url", "a plain path", "sqlite:///"),
     ("state", 'url = "sqlite:///~/a.db"', "url", "a plain path", "sqlite:///"),
     ("state", 'url = "sqlite:///${HOME}/a"', "url", "found a variable", "url_env"),
+    (OBJECTS, 'abort_incomplete_uploads = "yes"', "abort_incomplete_uploads", "true or", "true"),
     # stores
     ("stores.exports", f"kind = 0x1{'0' * 5000}", "kind", "a text in quotes", "write a text"),
     ("stores.exports", "kind = 3", "kind", "expected a text in quotes", "write a text"),

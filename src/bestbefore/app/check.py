@@ -7,7 +7,7 @@ from bestbefore.domain.archive import Archive
 from bestbefore.domain.failure import Failure
 from bestbefore.domain.finding import Finding, Level
 from bestbefore.domain.policy import Policy
-from bestbefore.ports.objects import KeyRange, Page, StoreError
+from bestbefore.ports.objects import UPLOADS, KeyRange, Page, StoreError
 from bestbefore.stages.plan import PlanRefused
 from bestbefore.stages.pointer import ask
 
@@ -47,6 +47,8 @@ def _policy(system: System, policy: Policy) -> Iterator[Finding]:
         target = system.planner(policy).target(policy)
         page = store.lister.page(policy.source.bucket, policy.source.prefix, KeyRange(None, None))
         more = [*_tags(store, policy, page), *_pointer(store, policy)]
+        if policy.source.abort_incomplete_uploads:
+            store.lister.uploads(policy.source.bucket, policy.source.prefix, UPLOADS)
     except PlanRefused as error:
         yield Finding("plan-refused", Level.ERROR, str(error), "")
         return

@@ -6,6 +6,7 @@ import os
 import random
 import socket
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -69,6 +70,7 @@ class System:
         self.person = person()
         self._make_store = stores
         self._stores: dict[str, Store] = {}
+        self._lock = threading.Lock()
         self._database = Database(settings.state.url)
         self._database.prepare()
         self.plans = SqlPlanLedger(self._database)
@@ -92,9 +94,10 @@ class System:
 
     def store(self, name: str) -> Store:
         """The store called *name*, connected on first use."""
-        if name not in self._stores:
-            self._stores[name] = self._make_store(self.settings.stores[name], self.clock)
-        return self._stores[name]
+        with self._lock:  # threads that archive open stores as well
+            if name not in self._stores:
+                self._stores[name] = self._make_store(self.settings.stores[name], self.clock)
+            return self._stores[name]
 
     def depot(self, name: str) -> Depot:
         """The store called *name*, to copy into; raises LedgerError where there is none that can

@@ -96,6 +96,8 @@ keep_generations = 1
 # Only objects with all of these tags, and with none of those: one request per object.
 #tags = { team = "growth" }
 #lacks_tags = ["legal-hold"]
+# Multipart uploads that were begun before the cutoff and never finished: billed, and not listed.
+#abort_incomplete_uploads = false
 """
 
 

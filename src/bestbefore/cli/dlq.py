@@ -238,7 +238,7 @@ def _show_text(document: Document) -> str:
     lines = [
         f"operation {document['operation_id']}",
         f"  {command['action']} {printable(command['bucket'] + '/' + command['key'])}",
-        f"  seen with etag {command['etag']}, last modified {command['last_modified']}",
+        _seen(command),
         f"  policy {document['policy']} ({document['policy_version']}), owner "
         f"{document['owner'] or '-'}, run {document['run_id']}",
         f"  dead: {document['failure_class']} after {document['attempts']} attempts, "
@@ -254,6 +254,13 @@ def _show_text(document: Document) -> str:
     if document["superseded"]:
         lines.append("  its policy version is no longer current: discard it, a redrive is refused")
     return "\n".join(lines)
+
+
+def _seen(command: Document) -> str:
+    if "upload_id" in command:
+        upload = printable(command["upload_id"])
+        return f"  unfinished upload {upload}, begun {command['last_modified']}"
+    return f"  seen with etag {command['etag']}, last modified {command['last_modified']}"
 
 
 def _redrive_text(document: Document) -> str:

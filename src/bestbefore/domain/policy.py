@@ -22,6 +22,7 @@ class ObjectSource:
     ``storage_class``, ``tags`` (name and value, all of which an object must have) and
     ``lacks_tags`` (none of which it may have) narrow what goes where they are not empty.
     ``current_pointer`` is the key of an object whose text names generations in use.
+    ``abort_incomplete_uploads`` takes unfinished uploads as well.
     """
 
     store: str
@@ -41,6 +42,7 @@ class ObjectSource:
     tags: tuple[tuple[str, str], ...] = ()
     lacks_tags: tuple[str, ...] = ()
     current_pointer: str | None = None
+    abort_incomplete_uploads: bool = False
 
     @property
     def keeps_some(self) -> bool:
@@ -119,6 +121,7 @@ class Policy:
             "objects.tags": dict(source.tags) or None,
             "objects.lacks_tags": sorted(source.lacks_tags) or None,
             "objects.current_pointer": source.current_pointer,
+            "objects.abort_incomplete_uploads": source.abort_incomplete_uploads or None,
             "archive.store": archive and archive.store,
             "archive.bucket": archive and archive.bucket,
             "archive.prefix": archive and archive.prefix,

@@ -117,6 +117,20 @@ class Selector:
             return Verdict.REFUSED
         return Verdict.ELIGIBLE
 
+    def judge_upload(self, key: str, initiated: datetime) -> Verdict:
+        """What an unfinished upload is, begun at *initiated*. It has no size yet."""
+        source = self.source
+        if not key.startswith(source.prefix) or not self._matches(key[len(source.prefix) :]):
+            return Verdict.OUTSIDE
+        if initiated >= self.cutoff:
+            return Verdict.FUTURE_DATE if initiated > self.now else Verdict.YOUNG
+        if self._generation is not None:
+            if key == source.current_pointer:
+                return Verdict.POINTER
+            if self.generation(key) is None:
+                return Verdict.NO_GENERATION
+        return Verdict.REFUSED if impossible(key) else Verdict.ELIGIBLE
+
     def generation(self, key: str) -> str | None:
         """The generation *key* belongs to, or None where it has none that can be read."""
         if self._generation is None:

@@ -26,17 +26,38 @@ class StoreError(Exception):
 
 
 class KeyRange(NamedTuple):
-    """Keys *after* < key <= *until* in the store's (byte) order; None is open."""
+    """Keys *after* < key <= *until* in the store's (byte) order; None is open.
+
+    With *upload* it is about unfinished uploads instead: those that the store lists after the
+    markers *after* and *upload*, which is empty at the beginning.
+    """
 
     after: str | None
     until: str | None
+    upload: str | None = None
+
+
+UPLOADS = KeyRange(None, None, "")
+"""All unfinished uploads."""
+
+
+class Upload(NamedTuple):
+    """A multipart upload that was begun and not finished. Billed, and in no listing of objects."""
+
+    key: str
+    upload_id: str
+    initiated: datetime
 
 
 class Page(NamedTuple):
-    """Some objects of a range, in order. ``rest`` is what is left of the range, None at its end."""
+    """Some objects, or uploads, of a range. ``rest`` is what is left of it, None at its end.
+
+    Objects are in order.
+    """
 
     items: Sequence[Listed]
     rest: KeyRange | None
+    uploads: Sequence[Upload] = ()
 
 
 class Target(NamedTuple):
@@ -87,6 +108,10 @@ class ObjectLister(Protocol):
         """
         ...
 
+    def uploads(self, bucket: str, prefix: str, keys: KeyRange) -> Page:
+        """The next unfinished uploads under *prefix*, in the store's order, up to 1,000."""
+        ...
+
     def look(self, bucket: str, keys: Sequence[str]) -> Mapping[str, Listed | Failure | None]:
         """Each of *keys* as it is now, None where there is nothing under it.
 
@@ -108,14 +133,6 @@ class ObjectLister(Protocol):
     def content(self, bucket: str, key: str, most: int) -> bytes | None:
         """The first *most* bytes of the object *key*, None where there is nothing under it."""
         ...
-
-
-class Upload(NamedTuple):
-    """A multipart upload that was begun and not finished. Billed, and in no listing of objects."""
-
-    key: str
-    upload_id: str
-    initiated: datetime
 
 
 class Original(NamedTuple):
@@ -183,6 +200,14 @@ class ObjectDeleter(Protocol):
         *targets* are at most 1,000, distinct by key. A failure of the whole request says nothing
         about one target: the request is halved first, and only what still fails alone, or with
         its neighbours during an outage, is charged.
+        """
+        ...
+
+    def abort(self, bucket: str, uploads: Sequence[Upload]) -> Sequence[Outcome | Failure]:
+        """Abort unfinished uploads; one result per upload, in their order. Never raises.
+
+        ``DELETED``: the store said so. ``ABSENT``: there is no such upload, as it was finished or
+        aborted. Safe to repeat. *uploads* are distinct by key.
         """
         ...
 

@@ -76,6 +76,7 @@ class OperationRecord(NamedTuple):
     reappearances: int
     corrects: bytes | None
     archive: ArchiveRecord | None
+    upload_id: str | None
     reason: str | None = None
 
 

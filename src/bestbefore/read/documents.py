@@ -72,6 +72,7 @@ def plan_document(
         "in_scope": run.in_scope,
         "eligible": sum(counts.values()),
         "protected": dict(run.protected),
+        "uploads": uploads_document(run),
         **counts,
         "repeated": repeated,
         "complete": run.complete,
@@ -127,6 +128,7 @@ def run_document(
             "refused": run.refused,
         },
         "protected": dict(run.protected),
+        "uploads": uploads_document(run),
     }
     if outcomes is not None:
         document["outcomes"] = {name: tally.n for name, tally in outcomes.items()}
@@ -155,6 +157,7 @@ def dead_letter_document(
         letter.key,
         letter.etag,
         letter.last_modified,
+        letter.upload_id,
     )
     document: Document = {
         "operation_id": letter.operation_id.hex(),
@@ -193,6 +196,7 @@ def evidence_document(operation: OperationRecord, attempts: Sequence[Attempt]) -
         "etag": operation.etag,
         "last_modified": when(operation.last_modified),
         "size": operation.size,
+        "upload_id": operation.upload_id,
         "seen_at": when(operation.seen_at),
         "state": operation.state.value,
         "outcome": operation.outcome.value if operation.outcome else None,
@@ -222,6 +226,11 @@ def hold_document(hold: Hold) -> Document:
         "by": hold.by,
         "at": when(hold.at),
     }
+
+
+def uploads_document(run: Run) -> Document:
+    """How many of what a run scanned, and found eligible, were unfinished uploads."""
+    return {name: run.uploads.get(name, 0) for name in ("scanned", "eligible")}
 
 
 def archive_document(archive: ArchiveRecord | None) -> Document | None:

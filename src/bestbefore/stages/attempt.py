@@ -17,7 +17,7 @@ from bestbefore.domain.selection import HOLD, TAGS
 from bestbefore.domain.tags import kept_by_tags
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import LedgerError, Operation, WorkLedger
-from bestbefore.ports.objects import ObjectDeleter, ObjectLister, StoreError, Target
+from bestbefore.ports.objects import ObjectDeleter, ObjectLister, StoreError, Target, Upload
 from bestbefore.stages.archive import Archiving, Depot
 from bestbefore.stages.confirm import Confirmed
 
@@ -74,12 +74,11 @@ class Attempts:
             return [Failure(FailureClass.UNKNOWN, f"{type(error).__name__}: {error}")]
 
     def _make(self, policy: Policy, operations: Sequence[Operation]) -> list[Result]:
-        run = operations[0].run
-        if (failure := self._confirmed.place(policy, run)) is not None:
-            return [failure] * len(operations)
-        results = self._held(policy, operations)
-        results |= self._confirmed.protected(policy, run, _without(operations, results))
+        results = self._spared(policy, operations)
         remaining = _without(operations, results)
+        if uploads := [o for o in remaining if o.upload_id is not None]:
+            results |= self._abort(policy, uploads)
+            remaining = _without(remaining, results)
         if policy.archive is None:
             results |= self._delete(policy, remaining)
         elif remaining:
@@ -95,17 +94,22 @@ class Attempts:
             results |= {o.row: result for o, result in zip(remaining, deleted, strict=True)}
         return results
 
-    def _held(self, policy: Policy, operations: Sequence[Operation]) -> dict[int, Result]:
+    def _spared(self, policy: Policy, operations: Sequence[Operation]) -> dict[int, Result]:
+        """Results of those that are on hold, or that what the plan relied on keeps."""
+        run = operations[0].run
+        if (failure := self._confirmed.place(policy, run)) is not None:
+            return {operation.row: failure for operation in operations}
         held = self.holds(policy)
-        return {
+        results: dict[int, Result] = {
             o.row: Spared(HOLD, str(hold))
             for o in operations
             if (hold := held.over(o.key)) is not None
         }
+        return results | self._confirmed.protected(policy, run, _without(operations, results))
 
     def _settled(self, policy: Policy, operations: Sequence[Operation]) -> dict[int, Result]:
-        """Results of those that are not to be touched any more: held, gone, changed or tagged."""
-        results = self._held(policy, operations)
+        """Results of those that are not to be touched any more, for whatever reason."""
+        results = self._spared(policy, operations)
         return results | self._look_once_more(policy, _without(operations, results))
 
     def _look_once_more(self, policy: Policy, operations: Sequence[Operation]) -> dict[int, Result]:
@@ -114,6 +118,12 @@ class Attempts:
         if policy.source.reads_tags:
             results |= self._kept_by_tags(policy, _without(operations, results))
         return results
+
+    def _abort(self, policy: Policy, operations: Sequence[Operation]) -> dict[int, Result]:
+        """Abort unfinished uploads, which nobody can overwrite: an id is given once."""
+        uploads = [Upload(o.key, o.upload_id or "", o.last_modified) for o in operations]
+        ends = self.deleter.abort(policy.source.bucket, uploads)
+        return {o.row: end for o, end in zip(operations, ends, strict=True)}
 
     def _look_again(self, policy: Policy, operations: Sequence[Operation]) -> dict[int, Result]:
         """Results of those that a second look settles; the rest is still what the plan saw."""

@@ -74,6 +74,8 @@ def correct(
     The object passes the same checks as in a plan of that slot. Returns its operation id. Raises
     CorrectionRefused where it does not pass them, and StoreError.
     """
+    if letter.upload_id is not None:
+        raise CorrectionRefused("--set key: this is an unfinished upload, which no key can correct")
     if (problem := impossible(key)) is not None:
         raise CorrectionRefused(f"--set key: {problem}")
     found = lister.look(policy.source.bucket, [key])[key]

@@ -394,7 +394,7 @@ class Worker:
             return
         self._extended_at = now
         for future, batch in list(self._out.items()):
-            if now - batch.taken_at >= _longest_hold(batch):
+            if now - batch.taken_at >= longest_hold(batch.policy, batch.operations):
                 log.error("a batch of %d hangs; its leases run out", len(batch.operations))
                 del self._out[future]
                 self._report.abandoned += len(batch.operations)
@@ -444,9 +444,9 @@ class Worker:
         self._out.clear()
 
 
-def _longest_hold(batch: _Batch) -> timedelta:
-    """How long a thread may be at *batch* before it counts as hanging."""
-    copied = sum(operation.size for operation in batch.operations) if batch.policy.archive else 0
+def longest_hold(policy: Policy, operations: Iterable[Operation]) -> timedelta:
+    """How long a thread may be at a batch before it counts as hanging."""
+    copied = sum(operation.size for operation in operations) if policy.archive else 0
     return _LONGEST_HOLD + timedelta(seconds=copied / _SLOWEST_COPY)
 
 

@@ -280,4 +280,5 @@ def _operation_record(row: Any) -> OperationRecord:
         corrects=row.corrected_id,
         reason=row.reason,
         archive=_archive_record(row),
+        upload_id=row.upload_id,
     )

@@ -149,6 +149,7 @@ operations = Table(
     Column("candidate_of", Integer),
     Column("corrects", _Row),  # the operation a person put this one in place of
     Column("reason", Text),  # what kept a protected one
+    Column("upload_id", String),  # of an unfinished upload
     # Its copy in the archive, and the last time that was copied back.
     Column("copied_at", BigInteger),
     Column("archive_key", Text),

@@ -20,7 +20,6 @@ KEYS: Mapping[Place, Mapping[str, str]] = {
     },
     ("policies", "*", "objects"): {
         "versions": "remove it: buckets must be unversioned so far",
-        "abort_incomplete_uploads": _REMOVE,
         "bypass_governance": _REMOVE,
     },
 }

@@ -186,6 +186,7 @@ def _source(written: ObjectsSection) -> ObjectSource:
         tags=written.tags,
         lacks_tags=written.lacks_tags,
         current_pointer=written.current_pointer,
+        abort_incomplete_uploads=written.abort_incomplete_uploads,
     )
 
 

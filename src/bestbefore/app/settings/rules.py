@@ -17,6 +17,9 @@ from bestbefore.domain.selection import MAX_KEY_BYTES
 
 Raw = Mapping[str, Any]
 
+_OF_OBJECTS = ("storage_class", "tags", "lacks_tags")
+"""Keys about what only a stored object has."""
+
 
 def check(raw: Raw) -> Iterator[Problem]:
     """Everything that several keys of the file get wrong together."""
@@ -37,6 +40,7 @@ def check(raw: Raw) -> Iterator[Problem]:
             yield from _folders(place, objects, stores)
             yield from _choice(place, objects)
             yield from _kept(place, objects)
+            yield from _uploads(place, objects)
             yield from _tags(place, objects)
             yield from _able(place, objects, stores)
 
@@ -258,7 +262,7 @@ def _tags(place: Place, objects: Raw) -> Iterator[Problem]:
 def _able(place: Place, objects: Raw, stores: Raw) -> Iterator[Problem]:
     """What only some kinds of stores know of their objects."""
     if _store_kind(objects, stores) == "directory":
-        for key in ("storage_class", "tags", "lacks_tags", "folder_markers"):
+        for key in (*_OF_OBJECTS, "folder_markers", "abort_incomplete_uploads"):
             if key in objects:
                 yield Problem(
                     (*place, key),
@@ -266,6 +270,16 @@ def _able(place: Place, objects: Raw, stores: Raw) -> Iterator[Problem]:
                     "thing",
                     f"remove {key}",
                 )
+
+
+def _uploads(place: Place, objects: Raw) -> Iterator[Problem]:
+    told_apart = [key for key in _OF_OBJECTS if key in objects]
+    if objects.get("abort_incomplete_uploads") is True and told_apart:
+        yield Problem(
+            (*place, "abort_incomplete_uploads"),
+            f"unfinished uploads cannot be told apart by {' and '.join(told_apart)}",
+            "give them a policy of their own, with the same prefix",
+        )
 
 
 def _kept(place: Place, objects: Raw) -> Iterator[Problem]:

@@ -93,6 +93,7 @@ class ObjectsSection(Section):
     tags: Annotated[tuple[tuple[str, str], ...], PlainValidator(values.tags)] = ()
     lacks_tags: Annotated[tuple[str, ...], PlainValidator(values.tag_names)] = ()
     current_pointer: Annotated[str, AfterValidator(values.object_key)] | None = None
+    abort_incomplete_uploads: bool = False
 
 
 class ArchiveSection(Section):

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from bestbefore.adapters.objects.s3.client import Connection, S3Settings, connect
 from bestbefore.adapters.objects.s3.conditions import probe_key
+from bestbefore.adapters.objects.s3.crew import Crew
 from bestbefore.adapters.objects.s3.errors import NOT_IMPLEMENTED, RequestFailed, bad_answer
 from bestbefore.adapters.objects.s3.looking import Looker
 from bestbefore.adapters.objects.s3.pages import Pages
@@ -22,6 +23,9 @@ Result: TypeAlias = Copy | NotCopied | Failure
 IN_PARTS_FROM = 1024**3
 """S3 copies up to 5 GB in one request. A store at 100 MB a second would need 50 seconds for it, and
 a timeout is 30: in parts a copy makes progress on any store that moves 5 MB a second."""
+
+_AT_ONCE = 32
+"""Requests side by side: a copy waits for the store for nearly all of its time."""
 
 _GONE = "NoSuchKey"
 _REFUSED = frozenset({"PreconditionFailed", "412", "404"})
@@ -61,7 +65,8 @@ class S3Copier:
     ) -> None:
         self._connection = connection or connect(settings, clock)
         self._looker = Looker(self._connection, Pages(self._connection))
-        self._parts = Parts(self._connection, part_bytes)
+        self._crew = Crew(_AT_ONCE)
+        self._parts = Parts(self._connection, self._crew, part_bytes)
         self._in_parts_from = in_parts_from
 
     def copy(
@@ -69,9 +74,7 @@ class S3Copier:
     ) -> Sequence[Result]:
         way = _Way(bucket, to, overwrite)
         small = {o.key: o for o in originals if o.size < self._in_parts_from}
-        results = self._connection.crew.each(
-            bucket, list(small), lambda key: self._copied(way, small[key])
-        )
+        results = self._crew.each(bucket, list(small), lambda key: self._copied(way, small[key]))
         for original in originals:
             if original.key not in small:
                 results[original.key] = self._copied(way, original)  # its parts go side by side

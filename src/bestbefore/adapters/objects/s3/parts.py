@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from bestbefore.adapters.objects.s3.client import Connection
+from bestbefore.adapters.objects.s3.crew import Crew
 from bestbefore.adapters.objects.s3.errors import NOT_IMPLEMENTED, RequestFailed, bad_answer
 from bestbefore.adapters.objects.s3.uploads import Uploads
 from bestbefore.domain.failure import Failure, FailureClass
@@ -30,20 +31,23 @@ _CARRIED = (
 class Parts:
     """Multipart copies on one connection. Raises RequestFailed."""
 
-    def __init__(self, connection: Connection, part_bytes: int) -> None:
+    def __init__(self, connection: Connection, crew: Crew, part_bytes: int) -> None:
         self._connection = connection
+        self._crew = crew
         self._uploads = Uploads(connection)
         self._part_bytes = part_bytes
 
     def copy(self, bucket: str, to: str, original: Original, *, overwrite: bool) -> None:
         """Copy *original* from *bucket* into *to*; every part on the condition of its ETag.
 
-        What a failure leaves is aborted, and so is what an earlier attempt left that was killed.
+        What a failure leaves is aborted. Where the copy's key is ours to overwrite, so is what an
+        earlier attempt left that was killed; elsewhere it may be somebody else's upload.
         """
         target = f"s3://{bucket}/{original.key} to s3://{to}/{original.copy_key}"
         place: dict[str, object] = {"Bucket": to, "Key": original.copy_key}
         carried = self._carried(bucket, original, target)
-        self._abort_earlier(to, original.copy_key)
+        if overwrite:
+            self._abort_earlier(to, original.copy_key)
         created = self._connection.call("CreateMultipartUpload", target, **place, **carried)
         upload_id = created.fields.get("UploadId")
         if not upload_id:
@@ -84,7 +88,7 @@ class Parts:
         count = -(-original.size // size)
         names = {f"part {number} of {count}": number for number in range(1, count + 1)}
         failures: list[RequestFailed] = []
-        etags = self._connection.crew.each(bucket, list(names), copy)
+        etags = self._crew.each(bucket, list(names), copy)
         if failures:
             raise failures[0]
         return [{"PartNumber": number, "ETag": etags[name]} for name, number in names.items()]
@@ -136,7 +140,7 @@ class Parts:
         return {tag["Key"]: tag["Value"] for tag in fields.get("TagSet", ())}
 
     def _abort_earlier(self, bucket: str, key: str) -> None:
-        """Abort what is unfinished under *key*: it is an operation's own, so nobody else's."""
+        """Abort what is unfinished under *key*."""
         with suppress(RequestFailed):
             for upload in self._uploads.under(bucket, key):
                 self._uploads.abort(bucket, upload)
