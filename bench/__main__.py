@@ -1,14 +1,15 @@
-"""`python -m bench [objects|directory|commands|memory]`: all of them without a name."""
+"""`python -m bench [objects|archive|directory|commands|memory]`: all of them without a name."""
 
 import argparse
 
-from bench import commands, directory, memory, objects
+from bench import archive, commands, directory, memory, objects
 
-_ALL = ["objects", "directory", "commands", "memory"]
+_ALL = ["objects", "archive", "directory", "commands", "memory"]
 
 parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
 parser.add_argument("which", nargs="*", choices=[*_ALL, []])
 parser.add_argument("--objects", type=int, default=50_000, help="objects, or files, per deletion")
+parser.add_argument("--archived", type=int, default=5_000, help="objects per archiving")
 parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds")
 parser.add_argument("--commands", type=int, default=1_000_000, help="commands with a null store")
 arguments = parser.parse_args()
@@ -16,6 +17,8 @@ which = arguments.which or _ALL
 
 if "objects" in which:
     objects.measure(arguments.objects, arguments.rounds)
+if "archive" in which:
+    archive.measure(arguments.archived, arguments.rounds)
 if "directory" in which:
     directory.measure(arguments.objects, arguments.rounds)
 if "commands" in which:

@@ -37,8 +37,8 @@ def keys_of(root: Path, keys: KeyRange, prefix: str = "") -> Iterator[str]:
     rest: KeyRange | None = keys
     while rest is not None:
         # What a planner stores between two pages.
-        after, until = json.loads(json.dumps(rest))
-        page = DirectoryLister(root).page(BUCKET, prefix, KeyRange(after, until))
+        stored = KeyRange(*json.loads(json.dumps(rest)))
+        page = DirectoryLister(root).page(BUCKET, prefix, stored)
         yield from (item.key for item in page.items)
         rest = page.rest
 

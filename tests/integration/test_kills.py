@@ -8,26 +8,23 @@ the model.
 import os
 import random
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from datetime import timedelta
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.cli import Cli
-from support.faults import OLD, Answer, FaultyS3, Request, Stored
+from support.faults import OLD, FaultyS3, Stored
 from support.forks import Child, Forks, until
 from support.harness import SharedClock
+from support.kills import LAPSED, held
 
 BUCKET = "exports"
 KILLS = {"sqlite": 50, "postgresql": 20}
 """In each of the worlds below."""
-LAPSED = timedelta(seconds=61)
-"""After it, whatever a dead process held is anybody's."""
 
 KINDS = {
     "page by page": {},
@@ -215,36 +212,6 @@ def _random_instant(arena: Arena, children: list[Child]) -> None:
         )
     )
     time.sleep(chance.random() ** 2 * 0.06)
-
-
-@contextmanager
-def held(
-    server: FaultyS3,
-    operation: str,
-    *,
-    effect: bool = True,
-    when: Callable[[Request], bool] = lambda _: True,
-) -> Iterator[threading.Event]:
-    """Keep the answer to the first request *when* chooses until the end, carrying it out or not.
-
-    The event tells that it has come.
-    """
-    come, release = threading.Event(), threading.Event()
-
-    def hold(truth: Answer) -> Answer:
-        come.set()
-        release.wait(60)
-        return truth
-
-    def chosen(request: Request) -> bool:
-        names = (request.key, *request.keys)
-        return not any(".bestbefore-probe-" in name for name in names) and when(request)
-
-    server.fail(operation, hold, after_effect=effect, when=chosen)
-    try:
-        yield come
-    finally:
-        release.set()
 
 
 def _planned(arena: Arena, n: int = 20) -> None:

@@ -9,7 +9,7 @@ from bestbefore.adapters.objects.s3 import S3Settings, connect
 from bestbefore.contracts.objects import EVERYTHING, ObjectWorld
 from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.selection import Listed, impossible
-from bestbefore.ports.objects import KeyRange, StoreError
+from bestbefore.ports.objects import KeyRange, Page, StoreError
 from support.faults import (
     EMPTY,
     Answer,
@@ -233,7 +233,7 @@ def test_a_range_ends_where_it_says(store, faulty):
     fill(faulty, {"a", "b", "c", "d"})
     assert [item.key for item in store.listed("", KeyRange("a", "c"))] == ["b", "c"]
     assert [item.key for item in store.listed("", KeyRange("a", "bb"))] == ["b"]
-    assert store.lister.page("bucket", "", KeyRange("d", None)) == ([], None)
+    assert store.lister.page("bucket", "", KeyRange("d", None)) == Page([], None)
 
 
 def folders() -> set[str]:

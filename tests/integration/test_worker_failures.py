@@ -486,7 +486,8 @@ def test_a_key_that_comes_back_is_a_new_operation(tmp_path: Path) -> None:
 
 
 def _attempt(world: World, operation: Operation) -> list[Result]:
-    stage = attempt.Attempts(world.store, world.store, world.system.work, world.clock)
+    system = world.system
+    stage = attempt.Attempts(world.store, world.store, system.work, world.clock, system.depot)
     return stage.make(world.system.policy("exports"), [operation])
 
 

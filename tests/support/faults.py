@@ -1,8 +1,8 @@
 """A small S3 server that misbehaves on request.
 
 It speaks what the product uses (ListObjectsV2, HEAD, GET, PUT, DELETE, DeleteObjects with
-conditions, GetObjectTagging, GetBucketVersioning) over a dictionary, remembers every request, and
-fails as a test says::
+conditions, GetObjectTagging, GetBucketVersioning; copies and uploads in parts:
+`support.faulty_copies`) over a dictionary, remembers every request, and fails as a test says::
 
     with FaultyS3() as s3:
         s3.put("exports", "a.json", b"{}")
@@ -31,6 +31,8 @@ from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
 import pytest
+
+from support import faulty_copies
 
 OLD = datetime(2026, 1, 1, tzinfo=UTC)
 _XML = '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -164,6 +166,7 @@ class FaultyS3:
         self.tags: dict[tuple[str, str], dict[str, str]] = {}
         self.classes: dict[tuple[str, str], str] = {}
         self.buckets: set[str] = set()
+        self.copies = faulty_copies.FaultyCopies(self)
         self._faults: list[_Fault] = []
         self._refusals: dict[str, tuple[str, int]] = {}
         self._stalls: list[tuple[str, threading.Event]] = []
@@ -286,6 +289,7 @@ class FaultyS3:
             "PutObject": self._put,
             "DeleteObject": self._delete,
             "DeleteObjects": self._delete_many,
+            **self.copies.operations,
         }.get(request.operation, lambda _: error(501, "NotImplemented"))(request)
 
     def _get_versioning(self, _: Request) -> Answer:
@@ -300,10 +304,12 @@ class FaultyS3:
             "ETag": f'"{stored.etag}"',
             "Last-Modified": format_datetime(stored.modified, usegmt=True),
             "Content-Length": str(len(stored.body)),
+            **self.copies.headers(request.bucket, request.key),
         }
         if (storage := self.classes.get((request.bucket, request.key))) is not None:
             headers["x-amz-storage-class"] = storage
-        return Answer(200, b"", headers)
+        condition = request.headers.get("if-match", "").strip('"')
+        return Answer(412) if condition not in ("", stored.etag) else Answer(200, b"", headers)
 
     def _get(self, request: Request) -> Answer:
         stored = self.objects.get((request.bucket, request.key))
@@ -551,7 +557,10 @@ class _Handler(BaseHTTPRequestHandler):
         }
         bucket, _, key = parts.path[1:].partition("/")
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        operation = self._operation(query, has_key=bool(key))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        operation = faulty_copies.operation(self.command, query, headers) or self._operation(
+            query, has_key=bool(key)
+        )
         keys: tuple[str, ...] = ()
         if operation == "DeleteObjects":
             try:
@@ -559,7 +568,6 @@ class _Handler(BaseHTTPRequestHandler):
                 keys = tuple(element.text or "" for element in found)
             except ET.ParseError:
                 keys = ()
-        headers = {name.lower(): value for name, value in self.headers.items()}
         return Request(
             operation, parts.path, query, headers, body, unquote(bucket), unquote(key), keys
         )

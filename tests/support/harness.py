@@ -119,6 +119,7 @@ def open_world(folder: Path, timeout: timedelta = timedelta(seconds=30)) -> Syst
         return Store(
             s3.S3Lister(there, clock, connection=connection),
             s3.S3Deleter(there, clock, connection=connection),
+            s3.S3Copier(there, clock, connection=connection),
         )
 
     return System(load(folder / "bestbefore.toml", os.environ), clock, connected)

@@ -21,6 +21,7 @@ from bestbefore.adapters.state.schema import operations, runs, tallies
 from bestbefore.app.settings import QueueSettings, Settings, StateSettings, StoreSettings
 from bestbefore.app.system import Store, System
 from bestbefore.domain.failure import Attempts, Failure, FailureClass
+from bestbefore.domain.outcome import REMOVED
 from bestbefore.domain.policy import ObjectSource, Policy, Reach
 from bestbefore.domain.report import Report
 from bestbefore.domain.retention import Age
@@ -232,7 +233,7 @@ def assert_reconciled(connection: sa.Connection) -> None:
         .where(operations.c.state == State.COMPLETED)
         .group_by(operations.c.run_id, operations.c.outcome)
     ):
-        outcomes.setdefault(run, {})[outcome] = (n, size if outcome == "deleted" else 0)
+        outcomes.setdefault(run, {})[outcome] = (n, size if outcome in REMOVED else 0)
     stored_outcomes: dict[int, dict[str, tuple[int, int]]] = {}
     for run, name, n, size in connection.execute(
         sa.select(tallies.c.run_id, tallies.c.name, tallies.c.n, tallies.c.bytes).where(

@@ -36,6 +36,7 @@ CHANGES: dict[str, Any] = {
     "tags": (("team", "growth"),),
     "lacks_tags": ("keep",),
     "current_pointer": "exports/current.json",
+    "abort_incomplete_uploads": True,
 }
 
 

@@ -77,7 +77,7 @@ WRONG = [
     (OBJECTS, "max_deletes = 3", "max_deletes", "unknown key", "belongs in [policies.weekly]"),
     (OBJECTS, 'zone = "a"', "zone", "unknown key", "takes store, bucket, prefix"),
     (OBJECTS, 'lease = "60s"', "lease", "unknown key", '"lease" belongs in [queue]'),
-    ("queue", 'prefix = "a/"', "prefix", "unknown", "belongs in [policies.NAME.objects]"),
+    ("queue", 'prefix = "a/"', "prefix", "unknown", "belongs in [policies.NAME.objects] or"),
     ("queue", 'version = "a"', "version", "unknown key", "belongs in [policies.NAME]"),
     ("stores.exports", 'regoin = "a"', "regoin", "unknown key", 'did you mean "region"?'),
     # durations (O-CONF-01, O-CONF-03, O-CONF-04)
@@ -101,7 +101,7 @@ WRONG = [
     (POLICY, 'schedule = "0 0 2 * * *"', "schedule", "has 6 fields where five", "0 2 * * *"),
     (POLICY, 'schedule = ""', "schedule", "expected a cron expression", "remove the key"),
     (POLICY, 'timezone = "Europe/Berln"', "timezone", "Europe/Berlin", "write for example"),
-    (POLICY, 'action = "drop"', "action", 'expected "delete", found "drop"', 'write "delete"'),
+    (POLICY, 'action = "drop"', "action", 'or "archive", found "drop"', 'write "delete" or'),
     (POLICY, "max_deletes = 0", "max_deletes", "at least 1, found 0", "at least 1"),
     (POLICY, "max_deletes = true", "max_deletes", "whole number, found true", "whole number"),
     (POLICY, "max_deletes = 1.5", "max_deletes", "a whole number, found 1.5", "whole number"),
@@ -180,6 +180,7 @@ WRONG = [
     ("state", 'url = "sqlite:///a\\u0000.db"', "url", "a plain path", "sqlite:///"),
     ("state", 'url = "sqlite:///~/a.db"', "url", "a plain path", "sqlite:///"),
     ("state", 'url = "sqlite:///${HOME}/a"', "url", "found a variable", "url_env"),
+    (OBJECTS, 'abort_incomplete_uploads = "yes"', "abort_incomplete_uploads", "true or", "true"),
     # stores
     ("stores.exports", f"kind = 0x1{'0' * 5000}", "kind", "a text in quotes", "write a text"),
     ("stores.exports", "kind = 3", "kind", "expected a text in quotes", "write a text"),

@@ -53,7 +53,6 @@ def test_a_key_of_a_later_version_is_not_available_yet(
     [
         ('[queue]\nkind = "sqs"\nqueue_url = "https://x"\n', "queue.kind"),
         ('[queue]\nkind = "rabbitmq"\n', "queue.kind"),
-        (GOOD.replace("older", 'action = "archive"\nolder'), "policies.weekly.action"),
     ],
 )
 def test_a_value_of_a_later_version_is_the_only_problem(

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 from bestbefore.app.system import Store, System
+from bestbefore.domain.archive import Archive
 from bestbefore.domain.failure import Failure
 from bestbefore.domain.finding import Finding, Level
 from bestbefore.domain.policy import Policy
-from bestbefore.ports.objects import KeyRange, Page, StoreError
+from bestbefore.ports.objects import UPLOADS, KeyRange, Page, StoreError
 from bestbefore.stages.plan import PlanRefused
 from bestbefore.stages.pointer import ask
 
@@ -46,6 +47,8 @@ def _policy(system: System, policy: Policy) -> Iterator[Finding]:
         target = system.planner(policy).target(policy)
         page = store.lister.page(policy.source.bucket, policy.source.prefix, KeyRange(None, None))
         more = [*_tags(store, policy, page), *_pointer(store, policy)]
+        if policy.source.abort_incomplete_uploads:
+            store.lister.uploads(policy.source.bucket, policy.source.prefix, UPLOADS)
     except PlanRefused as error:
         yield Finding("plan-refused", Level.ERROR, str(error), "")
         return
@@ -58,7 +61,10 @@ def _policy(system: System, policy: Policy) -> Iterator[Finding]:
         )
         return
     yield Finding("store-listed", Level.INFO, f"{place}: {target} can be listed", "")
-    for finding in [*more, *store.deleter.check(policy.source.bucket, policy.source.prefix)]:
+    more += store.deleter.check(policy.source.bucket, policy.source.prefix)
+    if policy.archive is not None:
+        more += _archive(system, policy, policy.archive)
+    for finding in more:
         yield Finding(finding.code, finding.level, f"{place}: {finding.message}", finding.remedy)
 
 
@@ -92,3 +98,20 @@ def _pointer(store: Store, policy: Policy) -> Iterator[Finding]:
             f"current_pointer says nothing, so everything is kept: {pointer.problem}",
             "write the object, or grant s3:GetObject on it",
         )
+
+
+def _archive(system: System, policy: Policy, archive: Archive) -> Iterator[Finding]:
+    depot = system.depot(archive.store)
+    try:
+        depot.lister.describe(archive.bucket)
+    except StoreError as error:
+        yield Finding(
+            "archive-missing",
+            Level.ERROR,
+            str(error),
+            "create the bucket, or correct archive.bucket and the rights of "
+            f"stores.{archive.store}",
+        )
+        return
+    source = policy.source
+    yield from depot.copier.check(source.bucket, source.prefix, archive.bucket, archive.prefix)

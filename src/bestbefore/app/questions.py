@@ -109,7 +109,7 @@ def _judge(
 ) -> tuple[bool, list[str]]:
     now = system.clock.now().replace(microsecond=0)
     cutoff = policy.older_than.before(now)
-    selector = Selector.of(policy.source, cutoff, now)
+    selector = Selector.of(policy.source, cutoff, now, policy.added_bytes)
     verdict = selector.judge(found)
     if verdict is not Verdict.ELIGIBLE:
         return False, [_why_not(verdict, policy, found, cutoff)]
@@ -172,7 +172,7 @@ def _why_not(verdict: Verdict, policy: Policy, found: Listed, cutoff: datetime) 
         Verdict.POINTER: "it is the policy's current_pointer, which is never selected",
         Verdict.FOLDER_MARKER: 'it is an empty folder marker, and folder_markers is "keep"',
         Verdict.NO_GENERATION: f"no generation can be read with {policy.source.generation}",
-        Verdict.REFUSED: "no command can carry its key",
+        Verdict.REFUSED: impossible(found.key, policy.added_bytes) or "",
     }[verdict]
 
 

@@ -6,6 +6,7 @@ import os
 import random
 import socket
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from bestbefore.adapters.objects.directory import DirectoryDeleter, DirectoryLister
 from bestbefore.adapters.schedulers.cron import CronCalendar
+from bestbefore.adapters.state.copies import SqlArchives
 from bestbefore.adapters.state.database import Database
 from bestbefore.adapters.state.dead_letters import SqlDeadLetters
 from bestbefore.adapters.state.endpoints import SqlEndpointMemory
@@ -34,9 +36,10 @@ from bestbefore.ports.calendar import Calendar
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.endpoints import EndpointMemory
 from bestbefore.ports.ledger import LedgerError, PolicyVersion
-from bestbefore.ports.objects import ObjectDeleter, ObjectLister, StoreError
+from bestbefore.ports.objects import ObjectCopier, ObjectDeleter, ObjectLister, StoreError
 from bestbefore.read.documents import Document
 from bestbefore.read.state import state_document
+from bestbefore.stages.archive import Depot
 from bestbefore.stages.attempt import Attempts
 from bestbefore.stages.dispatch import dispatch
 from bestbefore.stages.plan import Planned, Planner, PlanRefused
@@ -49,10 +52,11 @@ class UnknownPolicy(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Both sides of one object store."""
+    """The sides of one object store. Not every kind can copy."""
 
     lister: ObjectLister
     deleter: ObjectDeleter
+    copier: ObjectCopier | None = None
 
 
 class System:
@@ -72,12 +76,14 @@ class System:
         self.person = person()
         self._make_store = stores
         self._stores: dict[str, Store] = {}
+        self._lock = threading.Lock()
         self._database = Database(settings.state.url)
         self._database.prepare()
         self.plans = SqlPlanLedger(self._database)
         self.work = SqlWorkLedger(self._database)
         self.queue = StateQueue(self._database)
         self.dead_letters = SqlDeadLetters(self._database)
+        self.archives = SqlArchives(self._database)
         self.records = SqlRecords(self._database)
         self.holds = SqlHolds(self._database)
         self._endpoints = SqlEndpointMemory(self._database)
@@ -97,11 +103,24 @@ class System:
 
     def store(self, name: str) -> Store:
         """The store called *name*, connected on first use."""
-        if name not in self._stores:
-            self._stores[name] = self._make_store(
-                self.settings.stores[name], self.clock, self._endpoints
+        with self._lock:  # threads that archive open stores as well
+            if name not in self._stores:
+                self._stores[name] = self._make_store(
+                    self.settings.stores[name], self.clock, self._endpoints
+                )
+            return self._stores[name]
+
+    def depot(self, name: str) -> Depot:
+        """The store called *name*, to copy into; raises LedgerError where there is none that can
+        copy."""
+        if name not in self.settings.stores:
+            raise LedgerError(
+                f"stores.{name}: expected this store, as copies are in it or go there"
             )
-        return self._stores[name]
+        store = self.store(name)
+        if store.copier is None:
+            raise LedgerError(f"stores.{name}: a store of this kind makes no copies")
+        return Depot(store.lister, store.copier)
 
     def planner(
         self,
@@ -269,7 +288,7 @@ class _Attempts(Mapping[str, Attempts]):
         if name not in self._made:
             store, system = self._system.store(name), self._system
             self._made[name] = Attempts(
-                store.lister, store.deleter, system.work, system.clock, system.held
+                store.lister, store.deleter, system.work, system.clock, system.depot, system.held
             )
         return self._made[name]
 
@@ -318,6 +337,7 @@ def _store(settings: StoreSettings, clock: Clock, memory: EndpointMemory) -> Sto
     return Store(
         s3.S3Lister(there, clock, connection=connection),
         s3.S3Deleter(there, clock, connection=connection),
+        s3.S3Copier(there, clock, connection=connection),
     )
 
 

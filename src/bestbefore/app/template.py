@@ -41,7 +41,7 @@ secret_access_key_env = "EXPORTS_SECRET"
 #root = "/srv/data"
 
 [policies.weekly-digest-exports]
-# Change it whenever what may go changes: older_than, action, or anything under objects.
+# Change it whenever what may go changes: older_than, action, anything under objects or archive.
 version = "retain-30d-v1"
 # Shown with every dead letter and alert.
 owner = "growth-team"
@@ -51,6 +51,7 @@ timezone = "UTC"
 # Strictly older than this, counted from the scheduled instant: s, min, h, d, w, mo, y or
 # ISO 8601. A bare number, or "m", is refused as ambiguous.
 older_than = "30d"
+# Or "archive".
 action = "delete"
 # A run that selects more waits for `bestbefore runs approve`.
 max_deletes = 100_000
@@ -62,6 +63,8 @@ max_fraction = 0.5
 #priority = 0
 # Attempts per class of failure before a command waits for a person: 1 to 100.
 #attempts = { transient = 8, permission = 3, unknown = 3 }
+# With action = "archive" each object is copied here first, inside the same endpoint.
+#archive = { store = "cold", bucket = "archive", prefix = "digests/" }
 
 [policies.weekly-digest-exports.objects]
 store = "exports"
@@ -96,6 +99,8 @@ keep_generations = 1
 # Only objects with all of these tags, and with none of those: one request per object.
 #tags = { team = "growth" }
 #lacks_tags = ["legal-hold"]
+# Multipart uploads that were begun before the cutoff and never finished: billed, and not listed.
+#abort_incomplete_uploads = false
 """
 
 

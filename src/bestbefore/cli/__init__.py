@@ -10,6 +10,7 @@ from bestbefore.cli.dlq import dlq
 from bestbefore.cli.evidence import explain, export, verify
 from bestbefore.cli.hold import hold
 from bestbefore.cli.plan import plan, run
+from bestbefore.cli.restore import restore
 from bestbefore.cli.runs import runs
 from bestbefore.cli.state import state
 from bestbefore.cli.status import status
@@ -39,5 +40,5 @@ def main() -> None:
 
 
 for verb in (init, check, plan, work, run, status, runs, dlq, verify, explain, hold, pause,
-             resume, export, state, demo):  # fmt: skip
+             resume, export, restore, state, demo):  # fmt: skip
     main.add_command(verb)

@@ -11,6 +11,7 @@ from bestbefore.cli.context import emit, fail, opened, verb
 from bestbefore.cli.text import printable, table
 from bestbefore.domain.failure import FailureClass
 from bestbefore.ports.ledger import DeadFilter, DeadLetter
+from bestbefore.ports.records import OperationFilter
 from bestbefore.read.documents import Document, dead_letter_document
 from bestbefore.stages.redrive import correct, redrive
 
@@ -55,7 +56,11 @@ def show(config: Path, as_json: bool, operation_id: str) -> None:
     """Show one dead letter with all its attempts."""
     with opened(config) as system:
         letter = _one(system, _filter({"operation_id": operation_id}), operation_id)
-        document = dead_letter_document(letter, system.records.attempts(letter.row))
+        which = OperationFilter(operation_id=letter.operation_id)
+        (operation,) = system.records.operations(which)
+        document = dead_letter_document(
+            letter, system.records.attempts(letter.row), operation.archive
+        )
     emit(as_json, document, lambda: _show_text(document))
 
 
@@ -154,12 +159,12 @@ def _filter(given: dict[str, Any]) -> DeadFilter:
     return DeadFilter(
         policy=policy,
         failure_class=FailureClass(failure_class) if failure_class else None,
-        ids=_ids(named) if named is not None else None,
+        ids=id_range(named) if named is not None else None,
         superseded=bool(given.get("superseded")),
     )
 
 
-def _ids(start: str) -> tuple[bytes, bytes]:
+def id_range(start: str) -> tuple[bytes, bytes]:
     """The first and the last operation id that begin with *start* (hex)."""
     if not start:
         # What a script's unset variable leaves must not mean every dead letter.
@@ -233,7 +238,7 @@ def _show_text(document: Document) -> str:
     lines = [
         f"operation {document['operation_id']}",
         f"  {command['action']} {printable(command['bucket'] + '/' + command['key'])}",
-        f"  seen with etag {command['etag']}, last modified {command['last_modified']}",
+        _seen(command),
         f"  policy {document['policy']} ({document['policy_version']}), owner "
         f"{document['owner'] or '-'}, run {document['run_id']}",
         f"  dead: {document['failure_class']} after {document['attempts']} attempts, "
@@ -243,9 +248,19 @@ def _show_text(document: Document) -> str:
         f"    {attempt['at']}  {attempt['failure_class']}: {printable(attempt['error'])}"
         for attempt in document["history"]
     ]
+    if (archive := document["archive"]) is not None:
+        copy = printable(f"{archive['bucket']}/{archive['key']}")
+        lines.append(f"  copied to {copy} at {archive['copied_at']}")
     if document["superseded"]:
         lines.append("  its policy version is no longer current: discard it, a redrive is refused")
     return "\n".join(lines)
+
+
+def _seen(command: Document) -> str:
+    if "upload_id" in command:
+        upload = printable(command["upload_id"])
+        return f"  unfinished upload {upload}, begun {command['last_modified']}"
+    return f"  seen with etag {command['etag']}, last modified {command['last_modified']}"
 
 
 def _redrive_text(document: Document) -> str:

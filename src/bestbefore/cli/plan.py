@@ -129,6 +129,11 @@ def plan_text(document: Document) -> str:
     if document["protected"]:
         kept = counts({name.replace("_", " "): n for name, n in document["protected"].items()})
         lines.append(f"  protected  {sum(document['protected'].values()):>12,} ({kept})")
+    if (uploads := document["uploads"])["scanned"]:
+        lines.append(
+            f"  uploads    {uploads['scanned']:>12,} unfinished ones among these, "
+            f"{uploads['eligible']:,} eligible"
+        )
     lines.append(_next_step(document))
     return "\n".join(lines)
 

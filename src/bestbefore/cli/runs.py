@@ -98,7 +98,8 @@ def _show_text(document: Document) -> str:
         f"planned {numbers['planned']:,}",
         "  now " + counts({n: numbers[n] for n in ("waiting", "pending", "completed", "dead")}),
         f"  protected: {counts(document['protected'])}",
-        f"  outcomes: {counts(document['outcomes'])}; {size(document['freed_bytes'])} freed",
+        f"  outcomes: {counts(document['outcomes'])}; {size(document['freed_bytes'])} freed"
+        + (f", {size(document['archived_bytes'])} archived" if document["archived_bytes"] else ""),
     ]
     if numbers["pruned"]:
         lines.append(f"  {numbers['pruned']:,} of the completed are only in exported evidence")

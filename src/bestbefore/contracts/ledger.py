@@ -47,7 +47,7 @@ from bestbefore.ports.ledger import (
     Settlement,
     WorkLedger,
 )
-from bestbefore.ports.objects import KeyRange
+from bestbefore.ports.objects import Copy, KeyRange
 from bestbefore.ports.queue import Queue
 from bestbefore.ports.records import OperationFilter, OperationRecord, Records
 from bestbefore.ports.upkeep import UpkeepLedger
@@ -262,6 +262,54 @@ class LedgerContract:
 
         tallies = ledger.records.tallies(run, "outcome")
         assert tallies == {"deleted": (1, 100), "absent": (1, 0)}
+
+    def test_a_copy_is_on_record_before_any_result(self, ledger: Ledger) -> None:
+        ledger.plan("a", "b")
+        ledger.publish()
+        first, second = ledger.claim()
+        now = SLOT + timedelta(seconds=5)
+
+        assert ledger.work.record_copies([(first, Copy("copy/a", "e1"))], now) == []
+
+        found = ledger.work.copies([first.row, second.row])
+        assert found == {first.row: Copy("copy/a", "e1")}
+        assert ledger.operation("a").state is State.PENDING
+        ledger.record(Completed(first, Outcome.ARCHIVED))
+        assert ledger.work.copies([first.row]) == {first.row: Copy("copy/a", "e1")}
+
+    def test_a_copy_after_a_lost_lease_is_refused(self, ledger: Ledger) -> None:
+        ledger.plan("a", "b")
+        ledger.publish()
+        lost, _ = ledger.claim()
+        ledger.claim(now=SLOT + LEASE, suspects=True)
+        (kept,) = [
+            o for o in ledger.claim(now=SLOT + 3 * LEASE, suspects=True) if o.row != lost.row
+        ]
+
+        copies = [(lost, Copy("copy/a", "late")), (kept, Copy("copy/b", "e2"))]
+        assert ledger.work.record_copies(copies, SLOT + 3 * LEASE) == [lost]
+
+        found = ledger.work.copies([lost.row, kept.row])
+        assert found == {kept.row: Copy("copy/b", "e2")}
+
+    def test_archived_bytes_are_tallied_and_a_copy_that_stays_is_an_event(
+        self, ledger: Ledger
+    ) -> None:
+        run = ledger.plan("a", "b", "c")
+        ledger.publish()
+        a, b, c = ledger.claim()
+        ledger.work.record_copies([(a, Copy("copy/a", "e")), (b, Copy("copy/b", "e"))], SLOT)
+
+        ledger.record(
+            Completed(a, Outcome.ARCHIVED),
+            Completed(b, Outcome.CHANGED),
+            Completed(c, Outcome.CHANGED),
+        )
+
+        assert ledger.records.tallies(run, "outcome") == {"archived": (1, 100), "changed": (2, 0)}
+        (event,) = ledger.records.events(10)
+        assert (event.action, event.run_id) == ("copy left", run.run_id)
+        assert event.detail.endswith("copy/b")
 
     def test_the_same_result_twice_counts_once(self, ledger: Ledger) -> None:
         """P3"""

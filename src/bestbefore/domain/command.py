@@ -4,7 +4,12 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 
-from bestbefore.domain.identity import instant, object_identity, operation_id
+from bestbefore.domain.identity import (
+    instant,
+    object_identity,
+    operation_id,
+    upload_operation,
+)
 
 VERSION = 1
 MAX_BYTES = 8 * 1024
@@ -12,7 +17,8 @@ MAX_BYTES = 8 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ObjectCommand:
-    """Delete the object *key* if it is still the one that was seen."""
+    """Delete the object *key* if it is still the one that was seen; or abort the unfinished
+    upload *upload_id* of it."""
 
     policy: str
     policy_version: str
@@ -22,10 +28,15 @@ class ObjectCommand:
     key: str
     etag: str
     last_modified: datetime
+    upload_id: str | None = None
 
     @property
     def operation_id(self) -> str:
         """Hex, 64 characters; see DESIGN "Identity"."""
+        if self.upload_id is not None:
+            return upload_operation(
+                self.policy, self.policy_version, self.bucket, self.key, self.upload_id
+            )
         identity = object_identity(self.etag, self.last_modified)
         return operation_id(
             "object", self.policy, self.policy_version, self.bucket, self.key, identity
@@ -33,7 +44,7 @@ class ObjectCommand:
 
     def message(self) -> dict[str, object]:
         """The message's fields; its JSON Schema is ``docs/command.schema.json``."""
-        return {
+        message: dict[str, object] = {
             "v": VERSION,
             "kind": "object",
             "operation_id": self.operation_id,
@@ -46,6 +57,9 @@ class ObjectCommand:
             "etag": self.etag,
             "last_modified": instant(self.last_modified),
         }
+        if self.upload_id is not None:
+            message["upload_id"] = self.upload_id
+        return message
 
     def encode(self) -> bytes:
         """The message on the wire: ASCII JSON, so that its size in bytes is its length."""

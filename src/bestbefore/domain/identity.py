@@ -32,6 +32,11 @@ def object_identity(etag: str, last_modified: datetime) -> str:
     return f"{etag}@{instant(last_modified)}"
 
 
+def upload_operation(policy: str, version: str, bucket: str, key: str, upload_id: str) -> str:
+    """The operation id of an unfinished upload, hex."""
+    return operation_id("upload", policy, version, bucket, key, upload_id)
+
+
 class ObjectIds:
     """Operation ids for the objects of one (policy, version, bucket), 32 bytes each.
 

@@ -32,5 +32,8 @@ class Spared(NamedTuple):
 REPLANNED = frozenset({Outcome.PROTECTED, Outcome.SUPERSEDED, Outcome.CANCELLED})
 """Outcomes that a later plan may simply try again."""
 
+REMOVED = frozenset({Outcome.DELETED, Outcome.ARCHIVED})
+"""Outcomes that took an object, and its bytes, out of its bucket."""
+
 CLOSED = frozenset({Outcome.DISCARDED, Outcome.CORRECTED})
 """Outcomes a person gave; planning never undoes them."""

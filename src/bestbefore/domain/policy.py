@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass, field
 from hashlib import sha256
 
+from bestbefore.domain.archive import Archive
 from bestbefore.domain.failure import Attempts
 from bestbefore.domain.retention import Age
 
@@ -21,6 +22,7 @@ class ObjectSource:
     ``storage_class``, ``tags`` (name and value, all of which an object must have) and
     ``lacks_tags`` (none of which it may have) narrow what goes where they are not empty.
     ``current_pointer`` is the key of an object whose text names generations in use.
+    ``abort_incomplete_uploads`` takes unfinished uploads as well.
     """
 
     store: str
@@ -40,6 +42,7 @@ class ObjectSource:
     tags: tuple[tuple[str, str], ...] = ()
     lacks_tags: tuple[str, ...] = ()
     current_pointer: str | None = None
+    abort_incomplete_uploads: bool = False
 
     @property
     def keeps_some(self) -> bool:
@@ -67,7 +70,10 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One named, versioned rule. Times without a zone are read in ``timezone``."""
+    """One named, versioned rule. Times without a zone are read in ``timezone``.
+
+    ``archive`` is where copies go before anything is deleted; None where nothing is copied.
+    """
 
     name: str
     version: str
@@ -75,6 +81,7 @@ class Policy:
     older_than: Age
     source: ObjectSource
     action: str = "delete"
+    archive: Archive | None = None
     schedule: str | None = None
     timezone: str = "UTC"
     priority: int = 0
@@ -86,9 +93,14 @@ class Policy:
         """The store whose credentials, breaker and pace its commands share."""
         return self.source.store
 
+    @property
+    def added_bytes(self) -> int:
+        """By how many bytes a key gets longer on the way: 0, or what an archive puts before it."""
+        return self.archive.added_bytes if self.archive else 0
+
     def decides(self) -> dict[str, object]:
         """What decides *what goes*, by configuration key: a change here needs a new version."""
-        source = self.source
+        source, archive = self.source, self.archive
         return {
             "older_than": str(self.older_than),
             "action": self.action,
@@ -109,6 +121,10 @@ class Policy:
             "objects.tags": dict(source.tags) or None,
             "objects.lacks_tags": sorted(source.lacks_tags) or None,
             "objects.current_pointer": source.current_pointer,
+            "objects.abort_incomplete_uploads": source.abort_incomplete_uploads or None,
+            "archive.store": archive and archive.store,
+            "archive.bucket": archive and archive.bucket,
+            "archive.prefix": archive and archive.prefix,
         }
 
     def fingerprint(self) -> str:

@@ -1,7 +1,7 @@
 """A run: one planning pass for (policy, version, slot), with its counts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
@@ -32,7 +32,8 @@ class Run:
     numbers are what the scan counted. ``pruned`` of the completed ones are only in exports any
     more. ``row`` is the ledger's own key. ``early`` says that it
     releases page by page; ``complete`` that its scan has ended. ``target`` names the store and
-    the place in it; ``first_slot`` is the oldest slot whose work it took over.
+    the place in it; ``first_slot`` is the oldest slot whose work it took over. ``uploads`` says how
+    many unfinished uploads are among the ``scanned`` and the ``eligible``.
     """
 
     row: int
@@ -63,6 +64,7 @@ class Run:
     completed: int
     dead: int
     pruned: int = 0
+    uploads: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def released(self) -> bool:

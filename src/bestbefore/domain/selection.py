@@ -65,21 +65,28 @@ TAGS_UNREADABLE = "tags_unreadable"
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """One source's rules, compiled. *now* tells a date that lies in the future."""
+    """One source's rules, compiled. *now* tells a date that lies in the future.
+
+    *added_bytes* are what a command makes a key longer by: an archived object has a longer one.
+    """
 
     source: ObjectSource
     cutoff: datetime
     now: datetime
+    added_bytes: int
     _matches: Callable[[str], object]
     _generation: re.Pattern[str] | None
     _group: re.Pattern[str] | None
 
     @classmethod
-    def of(cls, source: ObjectSource, cutoff: datetime, now: datetime) -> "Selector":
+    def of(
+        cls, source: ObjectSource, cutoff: datetime, now: datetime, added_bytes: int = 0
+    ) -> "Selector":
         return cls(
             source,
             cutoff,
             now,
+            added_bytes,
             _matcher(source),
             re.compile(source.generation) if source.generation else None,
             re.compile(source.keep_last_group) if source.keep_last_group else None,
@@ -106,9 +113,23 @@ class Selector:
                 return Verdict.POINTER
             if self.generation(key) is None:
                 return Verdict.NO_GENERATION
-        if impossible(key) is not None:
+        if impossible(key, self.added_bytes) is not None:
             return Verdict.REFUSED
         return Verdict.ELIGIBLE
+
+    def judge_upload(self, key: str, initiated: datetime) -> Verdict:
+        """What an unfinished upload is, begun at *initiated*. It has no size yet."""
+        source = self.source
+        if not key.startswith(source.prefix) or not self._matches(key[len(source.prefix) :]):
+            return Verdict.OUTSIDE
+        if initiated >= self.cutoff:
+            return Verdict.FUTURE_DATE if initiated > self.now else Verdict.YOUNG
+        if self._generation is not None:
+            if key == source.current_pointer:
+                return Verdict.POINTER
+            if self.generation(key) is None:
+                return Verdict.NO_GENERATION
+        return Verdict.REFUSED if impossible(key) else Verdict.ELIGIBLE
 
     def generation(self, key: str) -> str | None:
         """The generation *key* belongs to, or None where it has none that can be read."""
@@ -135,8 +156,8 @@ class Selector:
         return item.size >= max(self.source.keep_last_min_size, self.source.min_size)
 
 
-def impossible(key: str) -> str | None:
-    """Why no store can hold *key*, or None.
+def impossible(key: str, added_bytes: int = 0) -> str | None:
+    """Why no store can hold *key*, or a copy of it whose key is longer by *added_bytes*, or None.
 
     Stores answer 204 to a DELETE of some of these, so the judgement is ours: S3 keys are 1 to
     1,024 bytes of UTF-8 (docs.aws.amazon.com, "Naming Amazon S3 objects").
@@ -149,6 +170,11 @@ def impossible(key: str) -> str | None:
         return "the key is not valid Unicode"
     if size > MAX_KEY_BYTES:
         return f"the key has {size:,} bytes, and an S3 key at most {MAX_KEY_BYTES:,}"
+    if size + added_bytes > MAX_KEY_BYTES:
+        return (
+            f"the key has {size:,} bytes; its copy's would have {size + added_bytes:,}, and an S3 "
+            f"key has at most {MAX_KEY_BYTES:,}"
+        )
     return None
 
 

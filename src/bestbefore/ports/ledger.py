@@ -16,7 +16,7 @@ from bestbefore.domain.pointer import Pointer
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.run import Circumstances, Run, Trigger
 from bestbefore.domain.selection import Listed
-from bestbefore.ports.objects import KeyRange
+from bestbefore.ports.objects import Copy, KeyRange
 
 
 class LedgerError(Exception):
@@ -57,12 +57,16 @@ class Claim(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One eligible object on a page, and what the plan does with it."""
+    """One eligible object on a page, and what the plan does with it.
+
+    Of an unfinished upload *item* is the key, without bytes, and when the upload was begun.
+    """
 
     operation_id: bytes
     item: Listed
     disposition: Disposition
     generation: str | None
+    upload_id: str | None = None
 
 
 class Kept(NamedTuple):
@@ -85,7 +89,8 @@ class GenerationSeen:
 class PlannedPage:
     """Everything one listing page contributes to a run, in one transaction.
 
-    ``cursors`` is what is left of every range once this page is written.
+    ``cursors`` is what is left of every range once this page is written. ``uploads`` counts what
+    of ``scanned`` were unfinished uploads.
     """
 
     asked_at: datetime
@@ -93,6 +98,7 @@ class PlannedPage:
     scanned: int = 0
     in_scope: int = 0
     refused: int = 0
+    uploads: int = 0
     protected: dict[str, int] = field(default_factory=dict)
     entries: list[Entry] = field(default_factory=list)
     generations: dict[str, GenerationSeen] = field(default_factory=dict)
@@ -217,7 +223,8 @@ class Operation(NamedTuple):
 
     ``deliveries`` counts those without a result, this one included. ``failed`` says that an
     earlier attempt failed, so that the target has to be looked at again; ``cancelled`` that its run
-    was cancelled while somebody had it in hand, so that it only has to be closed.
+    was cancelled while somebody had it in hand, so that it only has to be closed. ``upload_id`` is
+    None unless the target is an unfinished upload.
     """
 
     row: int
@@ -234,6 +241,7 @@ class Operation(NamedTuple):
     failed: bool
     token: int
     cancelled: bool
+    upload_id: str | None = None
 
 
 class Completed(NamedTuple):
@@ -363,6 +371,19 @@ class WorkLedger(Protocol):
         """The place that the run's plan looked at."""
         ...
 
+    def copies(self, operations: Collection[int]) -> Mapping[int, Copy]:
+        """The recorded copies of *operations* (rows); those without one are left out."""
+        ...
+
+    def record_copies(
+        self, copies: Sequence[tuple[Operation, Copy]], now: datetime
+    ) -> list[Operation]:
+        """Write down copies before their originals are deleted, each under its claim's token.
+
+        Returns the operations whose claim was lost: of those nothing may be deleted.
+        """
+        ...
+
     def pauses(self, now: datetime) -> Sequence[Pause]:
         """Pauses in force."""
         ...
@@ -395,6 +416,15 @@ class WorkLedger(Protocol):
         ...
 
 
+class Archives(Protocol):
+    """What bringing archived objects back writes."""
+
+    def restored(self, back: Sequence[tuple[int, str]], by: str, now: datetime) -> None:
+        """Write down, each as an event, that the objects of operations (rows) are back, with the
+        ETags that they got there."""
+        ...
+
+
 class DeadLetter(NamedTuple):
     """An operation out of its budget, with everything needed to diagnose it."""
 
@@ -418,6 +448,7 @@ class DeadLetter(NamedTuple):
     first_failed_at: datetime
     last_failed_at: datetime
     redriven: int
+    upload_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

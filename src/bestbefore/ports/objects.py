@@ -1,11 +1,13 @@
-"""Object stores: one side that looks, one side that deletes.
+"""Object stores: one side that looks, one that deletes, one that copies.
 
-They are two ports so that a planner, and with it every dry run, holds nothing that could delete.
+They are ports of their own so that a planner, and with it every dry run, holds nothing that could
+write or delete.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 from typing import NamedTuple, Protocol
 
 from bestbefore.domain.failure import Failure
@@ -24,17 +26,38 @@ class StoreError(Exception):
 
 
 class KeyRange(NamedTuple):
-    """Keys *after* < key <= *until* in the store's (byte) order; None is open."""
+    """Keys *after* < key <= *until* in the store's (byte) order; None is open.
+
+    With *upload* it is about unfinished uploads instead: those that the store lists after the
+    markers *after* and *upload*, which is empty at the beginning.
+    """
 
     after: str | None
     until: str | None
+    upload: str | None = None
+
+
+UPLOADS = KeyRange(None, None, "")
+"""All unfinished uploads."""
+
+
+class Upload(NamedTuple):
+    """A multipart upload that was begun and not finished. Billed, and in no listing of objects."""
+
+    key: str
+    upload_id: str
+    initiated: datetime
 
 
 class Page(NamedTuple):
-    """Some objects of a range, in order. ``rest`` is what is left of the range, None at its end."""
+    """Some objects, or uploads, of a range. ``rest`` is what is left of it, None at its end.
+
+    Objects are in order.
+    """
 
     items: Sequence[Listed]
     rest: KeyRange | None
+    uploads: Sequence[Upload] = ()
 
 
 class Target(NamedTuple):
@@ -85,6 +108,10 @@ class ObjectLister(Protocol):
         """
         ...
 
+    def uploads(self, bucket: str, prefix: str, keys: KeyRange) -> Page:
+        """The next unfinished uploads under *prefix*, in the store's order, up to 1,000."""
+        ...
+
     def look(self, bucket: str, keys: Sequence[str]) -> Mapping[str, Listed | Failure | None]:
         """Each of *keys* as it is now, None where there is nothing under it.
 
@@ -108,6 +135,57 @@ class ObjectLister(Protocol):
         ...
 
 
+class Original(NamedTuple):
+    """An object to copy, as it was seen, and the key that its copy gets."""
+
+    key: str
+    etag: str
+    last_modified: datetime
+    size: int
+    copy_key: str
+
+
+class Copy(NamedTuple):
+    """A copy that was made and verified. Stores may give it another ETag than its original's."""
+
+    key: str
+    etag: str
+
+
+class NotCopied(Enum):
+    """Why there is no copy although nothing failed."""
+
+    GONE = "gone"  # there is no original
+    CHANGED = "changed"  # the original is not what was seen
+    OCCUPIED = "occupied"  # something is under the copy's key, and was to stay
+
+
+class ObjectCopier(Protocol):
+    """The copying side, between the buckets of one endpoint. No object passes through here."""
+
+    def copy(
+        self, bucket: str, to: str, originals: Sequence[Original], *, overwrite: bool
+    ) -> Sequence[Copy | NotCopied | Failure]:
+        """Copy each of *originals* from *bucket* into *to*; one result per original, in their
+        order. Never raises.
+
+        Content, metadata and tags go along, and nothing but what was seen is copied. A `Copy` has
+        been looked at: it has the original's size, and its ETag or checksum where the two can be
+        compared. What turns out not to be a copy of what was seen is removed again. Without
+        *overwrite* whatever is under the copy's key stays. Safe to repeat.
+
+        *originals* are distinct by both keys.
+        """
+        ...
+
+    def check(self, bucket: str, prefix: str, to: str, to_prefix: str) -> Sequence[Finding]:
+        """What copying from *prefix* in *bucket* to *to_prefix* in *to* may rely on.
+
+        Writes nothing, and so cannot tell everything.
+        """
+        ...
+
+
 class ObjectDeleter(Protocol):
     """The deleting side."""
 
@@ -122,6 +200,14 @@ class ObjectDeleter(Protocol):
         *targets* are at most 1,000, distinct by key. A failure of the whole request says nothing
         about one target: the request is halved first, and only what still fails alone, or with
         its neighbours during an outage, is charged.
+        """
+        ...
+
+    def abort(self, bucket: str, uploads: Sequence[Upload]) -> Sequence[Outcome | Failure]:
+        """Abort unfinished uploads; one result per upload, in their order. Never raises.
+
+        ``DELETED``: the store said so. ``ABSENT``: there is no such upload, as it was finished or
+        aborted. Safe to repeat. *uploads* are distinct by key.
         """
         ...
 

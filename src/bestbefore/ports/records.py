@@ -12,7 +12,7 @@ from bestbefore.domain.states import State
 
 
 class Tally(NamedTuple):
-    """A number of operations, and the bytes they freed."""
+    """A number of operations, and the bytes they took out of their bucket."""
 
     n: int
     bytes: int
@@ -25,6 +25,23 @@ class Attempt(NamedTuple):
     failure_class: FailureClass
     error: str
     by: str
+
+
+class ArchiveRecord(NamedTuple):
+    """The copy of an object in an archive, made at ``copied_at``.
+
+    ``home`` is the store that the original was in. A copy that was brought back has the date of
+    the last time, and the ETag that the object got there.
+    """
+
+    home: str
+    store: str
+    bucket: str
+    key: str
+    etag: str
+    copied_at: datetime
+    restored_at: datetime | None
+    restored_etag: str | None
 
 
 class OperationRecord(NamedTuple):
@@ -58,17 +75,25 @@ class OperationRecord(NamedTuple):
     redriven: int
     reappearances: int
     corrects: bytes | None
+    archive: ArchiveRecord | None
+    upload_id: str | None
     reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class OperationFilter:
-    """Which operations are meant; every condition given has to hold."""
+    """Which operations are meant; every condition given has to hold.
+
+    ``ids`` are the first and the last operation id; ``copied`` leaves those of which an archive
+    has a copy.
+    """
 
     policy: str | None = None
     run_id: str | None = None
     key: str | None = None
     operation_id: bytes | None = None
+    ids: tuple[bytes, bytes] | None = None
+    copied: bool = False
 
 
 class PolicyRecord(NamedTuple):

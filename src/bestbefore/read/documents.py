@@ -11,11 +11,12 @@ from typing import Any
 from bestbefore.domain.command import ObjectCommand
 from bestbefore.domain.hold import Hold
 from bestbefore.domain.identity import instant
+from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.report import Report
 from bestbefore.domain.run import Run
 from bestbefore.domain.states import RunState
 from bestbefore.ports.ledger import DeadLetter
-from bestbefore.ports.records import Attempt, OperationRecord, Tally
+from bestbefore.ports.records import ArchiveRecord, Attempt, OperationRecord, Tally
 from bestbefore.ports.upkeep import OldEvent
 
 Document = dict[str, Any]
@@ -72,6 +73,7 @@ def plan_document(
         "in_scope": run.in_scope,
         "eligible": sum(counts.values()),
         "protected": dict(run.protected),
+        "uploads": uploads_document(run),
         **counts,
         "repeated": repeated,
         "complete": run.complete,
@@ -128,17 +130,26 @@ def run_document(
             "pruned": run.pruned,
         },
         "protected": dict(run.protected),
+        "uploads": uploads_document(run),
     }
     if outcomes is not None:
         document["outcomes"] = {name: tally.n for name, tally in outcomes.items()}
-        document["freed_bytes"] = sum(tally.bytes for tally in outcomes.values())
+        archived = outcomes.get(Outcome.ARCHIVED)
+        document["archived_bytes"] = archived.bytes if archived else 0
+        document["freed_bytes"] = (
+            sum(tally.bytes for tally in outcomes.values()) - document["archived_bytes"]
+        )
     if retried is not None:
         document["retried"] = {name: tally.n for name, tally in retried.items()}
     return document
 
 
-def dead_letter_document(letter: DeadLetter, attempts: Sequence[Attempt] | None = None) -> Document:
-    """A dead letter; with *attempts*, its whole history."""
+def dead_letter_document(
+    letter: DeadLetter,
+    attempts: Sequence[Attempt] | None = None,
+    archive: ArchiveRecord | None = None,
+) -> Document:
+    """A dead letter; with *attempts*, its whole history, and its copy if there is one."""
     command = ObjectCommand(
         letter.policy,
         letter.policy_version,
@@ -148,6 +159,7 @@ def dead_letter_document(letter: DeadLetter, attempts: Sequence[Attempt] | None 
         letter.key,
         letter.etag,
         letter.last_modified,
+        letter.upload_id,
     )
     document: Document = {
         "operation_id": letter.operation_id.hex(),
@@ -166,6 +178,7 @@ def dead_letter_document(letter: DeadLetter, attempts: Sequence[Attempt] | None 
     }
     if attempts is not None:
         document["history"] = [_attempt(attempt) for attempt in attempts]
+        document["archive"] = archive_document(archive)
     return document
 
 
@@ -185,6 +198,7 @@ def evidence_document(operation: OperationRecord, attempts: Sequence[Attempt]) -
         "etag": operation.etag,
         "last_modified": when(operation.last_modified),
         "size": operation.size,
+        "upload_id": operation.upload_id,
         "seen_at": when(operation.seen_at),
         "state": operation.state.value,
         "outcome": operation.outcome.value if operation.outcome else None,
@@ -196,6 +210,7 @@ def evidence_document(operation: OperationRecord, attempts: Sequence[Attempt]) -
         "reappearances": operation.reappearances,
         "corrects": operation.corrects.hex() if operation.corrects else None,
         "reason": operation.reason,
+        "archive": archive_document(operation.archive),
         "attempts": [_attempt(attempt) for attempt in attempts],
     }
 
@@ -226,6 +241,25 @@ def event_document(event: OldEvent) -> Document:
         "run_id": event.run_id,
         "operation_id": event.operation_id.hex() if event.operation_id else None,
         "detail": event.detail,
+    }
+
+
+def uploads_document(run: Run) -> Document:
+    """How many of what a run scanned, and found eligible, were unfinished uploads."""
+    return {name: run.uploads.get(name, 0) for name in ("scanned", "eligible")}
+
+
+def archive_document(archive: ArchiveRecord | None) -> Document | None:
+    """Where the copy of an archived object is."""
+    if archive is None:
+        return None
+    return {
+        "store": archive.store,
+        "bucket": archive.bucket,
+        "key": archive.key,
+        "etag": archive.etag,
+        "copied_at": when(archive.copied_at),
+        "restored_at": when(archive.restored_at),
     }
 
 

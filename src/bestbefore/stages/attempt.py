@@ -1,4 +1,4 @@
-"""What one worker thread does with one batch: confirm, look again, delete.
+"""What one worker thread does with one batch: confirm, look again, archive if so asked, delete.
 
 What fails is a result, never an exception, unless it is the ledger.
 """
@@ -17,7 +17,8 @@ from bestbefore.domain.selection import HOLD, TAGS
 from bestbefore.domain.tags import kept_by_tags
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import LedgerError, Operation, WorkLedger
-from bestbefore.ports.objects import ObjectDeleter, ObjectLister, StoreError, Target
+from bestbefore.ports.objects import ObjectDeleter, ObjectLister, StoreError, Target, Upload
+from bestbefore.stages.archive import Archiving, Depot
 from bestbefore.stages.confirm import Confirmed
 
 log = logging.getLogger(__name__)
@@ -31,17 +32,25 @@ Result = Outcome | Failure | Spared
 
 @dataclass(slots=True)
 class Attempts:
-    """Attempts on the objects of one store. Safe to share between threads."""
+    """Attempts on the objects of one store. Safe to share between threads.
+
+    ``depot`` opens the store that a policy archives to, by its name.
+    """
 
     lister: ObjectLister
     deleter: ObjectDeleter
     ledger: WorkLedger
     clock: Clock
+    depot: Callable[[str], Depot]
     holds: Callable[[Policy], Held] = lambda _: Held()
     _confirmed: Confirmed = field(init=False)
+    _archiving: Archiving = field(init=False)
 
     def __post_init__(self) -> None:
         self._confirmed = Confirmed(self.lister, self.ledger, self.clock)
+        self._archiving = Archiving(
+            self.deleter, self.ledger, self.clock, self.depot, self._settled
+        )
 
     def make(self, policy: Policy, operations: Sequence[Operation]) -> list[Result]:
         """One result per operation, in their order. They are of one run and distinct by key.
@@ -65,25 +74,56 @@ class Attempts:
             return [Failure(FailureClass.UNKNOWN, f"{type(error).__name__}: {error}")]
 
     def _make(self, policy: Policy, operations: Sequence[Operation]) -> list[Result]:
+        results = self._spared(policy, operations)
+        remaining = _without(operations, results)
+        if uploads := [o for o in remaining if o.upload_id is not None]:
+            results |= self._abort(policy, uploads)
+            remaining = _without(remaining, results)
+        if policy.archive is None:
+            results |= self._delete(policy, remaining)
+        elif remaining:
+            results |= self._archiving.make(policy, policy.archive, remaining)
+        return [results[operation.row] for operation in operations]
+
+    def _delete(self, policy: Policy, operations: Sequence[Operation]) -> dict[int, Result]:
+        results = self._look_once_more(policy, operations)
+        remaining = _without(operations, results)
+        if remaining:
+            targets = [Target(o.key, o.etag, o.last_modified) for o in remaining]
+            deleted = self.deleter.delete(policy.source.bucket, targets)
+            results |= {o.row: result for o, result in zip(remaining, deleted, strict=True)}
+        return results
+
+    def _spared(self, policy: Policy, operations: Sequence[Operation]) -> dict[int, Result]:
+        """Results of those that are on hold, or that what the plan relied on keeps."""
         run = operations[0].run
         if (failure := self._confirmed.place(policy, run)) is not None:
-            return [failure] * len(operations)
+            return {operation.row: failure for operation in operations}
         held = self.holds(policy)
         results: dict[int, Result] = {
             o.row: Spared(HOLD, str(hold))
             for o in operations
             if (hold := held.over(o.key)) is not None
         }
-        results |= self._confirmed.protected(policy, run, _without(operations, results))
-        results |= self._look_again(policy, _without(operations, results))
+        return results | self._confirmed.protected(policy, run, _without(operations, results))
+
+    def _settled(self, policy: Policy, operations: Sequence[Operation]) -> dict[int, Result]:
+        """Results of those that are not to be touched any more, for whatever reason."""
+        results = self._spared(policy, operations)
+        return results | self._look_once_more(policy, _without(operations, results))
+
+    def _look_once_more(self, policy: Policy, operations: Sequence[Operation]) -> dict[int, Result]:
+        """Results of those that are not what the plan saw, or that their tags keep."""
+        results = self._look_again(policy, operations)
         if policy.source.reads_tags:
             results |= self._kept_by_tags(policy, _without(operations, results))
-        remaining = _without(operations, results)
-        if remaining:
-            targets = [Target(o.key, o.etag, o.last_modified) for o in remaining]
-            deleted = self.deleter.delete(policy.source.bucket, targets)
-            results |= {o.row: result for o, result in zip(remaining, deleted, strict=True)}
-        return [results[operation.row] for operation in operations]
+        return results
+
+    def _abort(self, policy: Policy, operations: Sequence[Operation]) -> dict[int, Result]:
+        """Abort unfinished uploads, which nobody can overwrite: an id is given once."""
+        uploads = [Upload(o.key, o.upload_id or "", o.last_modified) for o in operations]
+        ends = self.deleter.abort(policy.source.bucket, uploads)
+        return {o.row: end for o, end in zip(operations, ends, strict=True)}
 
     def _look_again(self, policy: Policy, operations: Sequence[Operation]) -> dict[int, Result]:
         """Results of those that a second look settles; the rest is still what the plan saw."""

@@ -101,11 +101,12 @@ class Confirmed:
                     why = f"{generation} is kept" if kept else "a kept one holds no object any more"
                     protected.setdefault(operation.row, Spared(GENERATION, why))
         if source.keep_last:
-            groups = {o.row: selector.keep_last_group(o.key) for o in operations}
+            objects = [o for o in operations if o.upload_id is None]
+            groups = {o.row: selector.keep_last_group(o.key) for o in objects}
             last = self._kept_last(
                 policy, selector, run, {g for g in groups.values() if g is not None}
             )
-            for operation in operations:
+            for operation in objects:
                 group = groups[operation.row]
                 if group is not None and (not last[group] or operation.key in last[group]):
                     why = "it is kept" if last[group] else "a kept one is not there any more"

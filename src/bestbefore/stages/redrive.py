@@ -74,6 +74,8 @@ def correct(
     The object passes the same checks as in a plan of that slot. Returns its operation id. Raises
     CorrectionRefused where it does not pass them, and StoreError.
     """
+    if letter.upload_id is not None:
+        raise CorrectionRefused("--set key: this is an unfinished upload, which no key can correct")
     if (problem := impossible(key)) is not None:
         raise CorrectionRefused(f"--set key: {problem}")
     found = lister.look(policy.source.bucket, [key])[key]
@@ -87,7 +89,8 @@ def correct(
         raise CorrectionRefused(f"--set key: {place} could not be looked at: {found.error}")
     if found is None:
         raise CorrectionRefused(f"--set key: there is no object {place}")
-    selector = Selector.of(policy.source, policy.older_than.before(letter.slot), clock.now())
+    cutoff = policy.older_than.before(letter.slot)
+    selector = Selector.of(policy.source, cutoff, clock.now(), policy.added_bytes)
     verdict = selector.judge(found)
     if verdict is not Verdict.ELIGIBLE:
         raise CorrectionRefused(

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from bestbefore.domain.failure import Failure, FailureClass, backoff
 from bestbefore.domain.hold import Held
-from bestbefore.domain.identity import ObjectIds
+from bestbefore.domain.identity import ObjectIds, upload_operation
 from bestbefore.domain.known import Disposition, Known, disposition
 from bestbefore.domain.pointer import Pointer
 from bestbefore.domain.policy import Policy
@@ -39,7 +39,14 @@ from bestbefore.ports.ledger import (
     PlanLedger,
     PlannedPage,
 )
-from bestbefore.ports.objects import KeyRange, ObjectLister, Page, StoreError
+from bestbefore.ports.objects import (
+    UPLOADS,
+    KeyRange,
+    ObjectLister,
+    Page,
+    StoreError,
+    Upload,
+)
 from bestbefore.stages import pointer
 
 T = TypeVar("T")
@@ -85,6 +92,8 @@ class Scan:
             cursors = self._patiently(
                 lambda: self.lister.ranges(source.bucket, source.prefix, PARTS)
             )
+            if source.abort_incomplete_uploads:
+                cursors = [*cursors, UPLOADS]
         drawing = _Drawing(self.policy, run.cutoff, self.clock.now(), self.held)
         for pages, left in self._pages(cursors):
             drawn = drawing.draw(pages, left, self.known)
@@ -173,7 +182,8 @@ class Scan:
     def _page(self, keys: KeyRange) -> _Asked:
         source = self.policy.source
         asked_at = self.clock.now()
-        page = self._patiently(lambda: self.lister.page(source.bucket, source.prefix, keys))
+        ask = self.lister.page if keys.upload is None else self.lister.uploads
+        page = self._patiently(lambda: ask(source.bucket, source.prefix, keys))
         return _Asked(asked_at, page)
 
     def _patiently(self, ask: Callable[[], T]) -> T:
@@ -208,9 +218,10 @@ class _Drawing:
     """Turns listing pages into pages of a plan."""
 
     def __init__(self, policy: Policy, cutoff: datetime, now: datetime, held: Held) -> None:
+        self._policy = policy
         self._source = policy.source
         self._held = held
-        self._selector = Selector.of(policy.source, cutoff, now)
+        self._selector = Selector.of(policy.source, cutoff, now, policy.added_bytes)
         self._ids = ObjectIds(policy.name, policy.version, policy.source.bucket)
 
     def draw(
@@ -249,6 +260,11 @@ class _Drawing:
             drawn.newest[group] = heapq.nlargest(
                 self._source.keep_last, kept, key=lambda k: (k.last_modified, k.key)
             )
+        uploads: dict[bytes, str] = {}
+        for upload in chain.from_iterable(asked.page.uploads for asked in pages):
+            if (operation_id := self._draw_upload(drawn, upload)) is not None:
+                eligible[operation_id] = Listed(upload.key, 0, "", upload.initiated)
+                uploads[operation_id] = upload.upload_id
         found = known(list(eligible))
         drawn.entries = [
             Entry(
@@ -256,10 +272,31 @@ class _Drawing:
                 item,
                 disposition(found.get(operation_id), asked_at),
                 self._selector.generation(item.key),
+                uploads.get(operation_id),
             )
             for operation_id, item in eligible.items()
         ]
         return drawn
+
+    def _draw_upload(self, drawn: PlannedPage, upload: Upload) -> bytes | None:
+        """Count one unfinished upload, like an object; its operation if it is eligible."""
+        drawn.scanned += 1
+        drawn.uploads += 1
+        verdict = self._selector.judge_upload(upload.key, upload.initiated)
+        drawn.in_scope += verdict is not Verdict.OUTSIDE
+        drawn.refused += verdict is Verdict.REFUSED
+        held = verdict is Verdict.ELIGIBLE and self._held.over(upload.key) is not None
+        if held or verdict in PROTECTIVE:
+            reason = HOLD if held else verdict
+            drawn.protected[reason] = drawn.protected.get(reason, 0) + 1
+        if held or verdict is not Verdict.ELIGIBLE:
+            return None
+        policy = self._policy
+        return bytes.fromhex(
+            upload_operation(
+                policy.name, policy.version, policy.source.bucket, upload.key, upload.upload_id
+            )
+        )
 
     def _note_what_is_kept(
         self, drawn: PlannedPage, item: Listed, operation_id: bytes | None

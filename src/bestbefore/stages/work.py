@@ -1,6 +1,7 @@
 """The worker: take what is due, have threads attempt it in batches, record what came of it.
 
-One loop owns the ledger and the queue; threads only talk to stores. Whatever kills the process,
+One loop owns the ledger and the queue; threads talk to stores, and of the ledger write only what
+they copied. Whatever kills the process,
 a claim's lease runs out and the operation is delivered again.
 """
 
@@ -37,6 +38,10 @@ MOST_DELIVERIES = 3
 """Deliveries without a result before an operation is dead: it crashes workers."""
 
 _LONGEST_HOLD = timedelta(minutes=15)
+_SLOWEST_COPY = 5_000_000
+"""Bytes a second: what an archiving batch may take longer for."""
+_MOST_COPIES = 64
+"""Per batch: each is two requests of its own, and a stop or a pause waits for the batch."""
 _LOOK_FOR_SUSPECTS_EVERY = timedelta(seconds=5)
 _IDLE_SECONDS = 0.25
 _FIRST_IDLE_SECONDS = 0.02
@@ -168,9 +173,10 @@ class Worker:
         for version in outlook.workable:
             policy = self._h.policies[version.name]
             pace = self._pace(policy)
-            limit = self._free(pace) * pace.size
+            size = pace.size if policy.archive is None else min(pace.size, _MOST_COPIES)
+            limit = self._free(pace) * size
             if limit:
-                taken += self._submit(pool, version, policy, pace.size, limit)
+                taken += self._submit(pool, version, policy, size, limit)
         return taken + sum(
             self._probe(pool, connection, versions)
             for connection, versions in outlook.probes.items()
@@ -391,7 +397,7 @@ class Worker:
             return
         self._extended_at = now
         for future, batch in list(self._out.items()):
-            if now - batch.taken_at >= _LONGEST_HOLD:
+            if now - batch.taken_at >= longest_hold(batch.policy, batch.operations):
                 log.error("a batch of %d hangs; its leases run out", len(batch.operations))
                 del self._out[future]
                 self._report.abandoned += len(batch.operations)
@@ -439,6 +445,12 @@ class Worker:
             self._h.queue.release(batch.operations, self._h.clock.now())
             self._report.abandoned += len(batch.operations)
         self._out.clear()
+
+
+def longest_hold(policy: Policy, operations: Iterable[Operation]) -> timedelta:
+    """How long a thread may be at a batch before it counts as hanging."""
+    copied = sum(operation.size for operation in operations) if policy.archive else 0
+    return _LONGEST_HOLD + timedelta(seconds=copied / _SLOWEST_COPY)
 
 
 def _batches(operations: Sequence[Operation], size: int) -> Iterable[list[Operation]]:

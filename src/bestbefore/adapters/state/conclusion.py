@@ -11,7 +11,7 @@ from bestbefore.adapters.state.database import Database, micros, moment
 from bestbefore.adapters.state.schema import generations, newest, operations, runs
 from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.known import MOST_REAPPEARANCES
-from bestbefore.domain.outcome import REPLANNED, Outcome
+from bestbefore.domain.outcome import REMOVED, REPLANNED
 from bestbefore.domain.pointer import Pointer
 from bestbefore.domain.run import Run
 from bestbefore.domain.selection import GENERATION, KEEP_LAST, Generation, Verdict
@@ -39,9 +39,12 @@ def conclude(
     )
     if held.rowcount != 1:
         raise PlanTakenOver("another planner holds this run; nothing was written")
+    uploads = _uploads(connection, claim.run)
     _keep_generations(database, connection, claim.run, keep_generations)
     _keep_pointed_at(database, connection, claim.run, pointer)
     _keep_last(database, connection, claim.run)
+    spared = uploads - _uploads(connection, claim.run)
+    run_rows.tally(database, connection, claim.run, run_rows.UPLOADS, {"eligible": (-spared, 0)})
     _admit_candidates(database, connection, claim.run, now)
     run = run_rows.one(connection, claim.run)
     reason = decide(run)
@@ -51,6 +54,22 @@ def conclude(
         run_rows.step(connection, run, RunState.OPEN, released_at=micros(now))
     run_rows.drain_if_done(connection, claim.run)
     return run_rows.one(connection, claim.run)
+
+
+def _uploads(connection: sa.Connection, run: int) -> int:
+    """How many unfinished uploads *run* would plan; 0 at once where its scan saw none."""
+    if not run_rows.one(connection, run).uploads:
+        return 0
+    found: int = connection.execute(
+        sa.select(sa.func.count()).where(
+            sa.or_(
+                sa.and_(operations.c.run_id == run, operations.c.state == State.WAITING),
+                operations.c.candidate_of == run,
+            ),
+            operations.c.upload_id.is_not(None),
+        )
+    ).scalar_one()
+    return found
 
 
 def _keep_generations(database: Database, connection: sa.Connection, run: int, keep: int) -> None:
@@ -151,7 +170,7 @@ def _admit_candidates(
         run_rows.bump(
             connection, before, planned=-n, completed=-n, reappeared=-int(reappeared_there)
         )
-        freed = int(size) if outcome == Outcome.DELETED else 0
+        freed = int(size) if outcome in REMOVED else 0
         run_rows.tally(database, connection, before, "outcome", {outcome: (-n, -freed)})
     planned_again = _move(connection, run, sa.and_(mine, again), state=State.WAITING)
     dead = _move(

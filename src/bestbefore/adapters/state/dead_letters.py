@@ -212,4 +212,5 @@ def _dead_letter(row: Any) -> DeadLetter:
         first_failed_at=moment(row.first_failed_at),
         last_failed_at=moment(row.last_failed_at),
         redriven=row.redriven,
+        upload_id=row.upload_id,
     )

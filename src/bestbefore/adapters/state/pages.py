@@ -27,6 +27,7 @@ _COLUMNS = (
     "generation",
     "deliveries",
 )
+_UPLOAD_COLUMNS = (*_COLUMNS, "upload_id")
 
 
 def write(
@@ -53,6 +54,10 @@ def write(
     )
     protected = {name: (n, 0) for name, n in page.protected.items()}
     run_rows.tally(database, connection, row, "protected", protected)
+    if page.uploads:
+        eligible = sum(entry.upload_id is not None for entry in page.entries)
+        seen = {"scanned": (page.uploads, 0), "eligible": (eligible, 0)}
+        run_rows.tally(database, connection, row, run_rows.UPLOADS, seen)
     _merge_generations(database, connection, row, page)
     _merge_newest(database, connection, row, page, keep_last)
 
@@ -68,15 +73,21 @@ def _add(database: Database, connection: sa.Connection, row: int, page: PlannedP
         .with_for_update(of=policies, key_share=True)
     ).scalar_one()
     seen_at = micros(page.asked_at)
-    values = [
-        (operation_id, row, policy, "waiting", item.key, item.etag,
-         micros(item.last_modified), item.size, seen_at, generation, 0)
-        for operation_id, item, disposition, generation in page.entries
-        if disposition is Disposition.NEW
-    ]  # fmt: skip
-    if not values:
-        return 0
-    return database.insert_new(connection, operations, _COLUMNS, values, "operation_id")
+    values: list[tuple[object, ...]] = []
+    uploads: list[tuple[object, ...]] = []
+    for operation_id, item, disposition, generation, upload_id in page.entries:
+        if disposition is Disposition.NEW:
+            new = (operation_id, row, policy, "waiting", item.key, item.etag,
+                   micros(item.last_modified), item.size, seen_at, generation, 0)  # fmt: skip
+            if upload_id is None:
+                values.append(new)
+            else:
+                uploads.append((*new, upload_id))
+    return sum(
+        database.insert_new(connection, operations, columns, rows, "operation_id")
+        for columns, rows in ((_COLUMNS, values), (_UPLOAD_COLUMNS, uploads))
+        if rows
+    )
 
 
 def _mark_candidates(connection: sa.Connection, row: int, page: PlannedPage) -> None:

@@ -267,7 +267,7 @@ class SqlPlanLedger:
         seen = _circumstances(connection, stored.policy_id, run.policy, run.target, run.trigger,
                               stored.approved, stored.inherited, but=row)  # fmt: skip
         cursors = None if stored.cursors is None else [
-            KeyRange(after, until) for after, until in json.loads(stored.cursors)
+            KeyRange(*cursor) for cursor in json.loads(stored.cursors)
         ]  # fmt: skip
         return Answer(run, Claim(row, token) if taken else None, cursors, seen, approved_now)
 

@@ -150,7 +150,7 @@ def load_budget(stored: str | None) -> Budget:
 def _operation(row: Sequence[Any], token: int) -> Operation:
     """A claimed row, its columns in the order of `_CLAIMED`: by position, as names cost a third."""
     (id_, operation_id, policy, run, key, etag, last_modified, size, seen_at, deliveries,
-     budget, last_failed_at, cancelled) = row  # fmt: skip
+     budget, last_failed_at, cancelled, upload_id) = row  # fmt: skip
     return Operation(
         id_,
         operation_id,
@@ -166,6 +166,7 @@ def _operation(row: Sequence[Any], token: int) -> Operation:
         last_failed_at is not None,
         token,
         cancelled,
+        upload_id,
     )
 
 
@@ -196,6 +197,7 @@ _CLAIMED = (
     operations.c.budget,
     operations.c.last_failed_at,
     operations.c.cancelled,
+    operations.c.upload_id,
 )
 
 

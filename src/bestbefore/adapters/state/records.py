@@ -1,7 +1,9 @@
 """The reading side of the ledger."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -23,6 +25,7 @@ from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.run import Run
 from bestbefore.domain.states import State
 from bestbefore.ports.records import (
+    ArchiveRecord,
     Attempt,
     Event,
     OperationFilter,
@@ -48,6 +51,7 @@ OPERATIONS = (
         runs.c.slot,
         runs.c.cutoff,
         _corrected.c.operation_id.label("corrected_id"),
+        sa.case((operations.c.copied_at.is_not(None), policies.c.decides)).label("archived_under"),
     )
     .join(policies, operations.c.policy_id == policies.c.id)
     .join(runs, operations.c.run_id == runs.c.id)
@@ -215,12 +219,39 @@ def _conditions(which: OperationFilter) -> list[sa.ColumnElement[bool]]:
         conditions.append(operations.c.key == which.key)
     if which.operation_id is not None:
         conditions.append(operations.c.operation_id == which.operation_id)
+    if which.ids is not None:
+        conditions.append(operations.c.operation_id.between(*which.ids))
+    if which.copied:
+        conditions.append(operations.c.copied_at.is_not(None))
     return conditions
 
 
 def attempt_record(row: Any) -> Attempt:
     """A row of ``failures``."""
     return Attempt(moment(row.at), FailureClass(row.failure_class), row.error, row.by)
+
+
+def _archive_record(row: Any) -> ArchiveRecord | None:
+    if row.archived_under is None:
+        return None
+    place = _decided(row.archived_under)
+    return ArchiveRecord(
+        home=place["objects.store"],
+        store=place["archive.store"],
+        bucket=place["archive.bucket"],
+        key=row.archive_key,
+        etag=row.archive_etag,
+        copied_at=moment(row.copied_at),
+        restored_at=maybe_moment(row.restored_at),
+        restored_etag=row.restored_etag,
+    )
+
+
+@lru_cache(maxsize=64)  # one per policy version
+def _decided(stored: str) -> Mapping[str, Any]:
+    """What decides what goes, where to included, of one policy version."""
+    decided: Mapping[str, Any] = json.loads(stored)
+    return decided
 
 
 def operation_record(row: Any) -> OperationRecord:
@@ -252,4 +283,6 @@ def operation_record(row: Any) -> OperationRecord:
         reappearances=row.reappearances,
         corrects=row.corrected_id,
         reason=row.reason,
+        archive=_archive_record(row),
+        upload_id=row.upload_id,
     )

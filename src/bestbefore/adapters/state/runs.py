@@ -24,6 +24,9 @@ from bestbefore.domain.run import Run, Trigger
 from bestbefore.domain.states import RunState, State, run_may
 from bestbefore.ports.ledger import LedgerError
 
+PROTECTED, UPLOADS = "protected", "uploads"
+"""Kinds of tallies that every run is shown with."""
+
 _SELECT = sa.select(runs, policies.c.name, policies.c.version).join(policies)
 
 
@@ -34,8 +37,8 @@ def load(
     found = connection.execute(
         _SELECT.where(*where).order_by(runs.c.slot.desc(), runs.c.id.desc()).limit(limit)
     ).fetchall()
-    protected = _protected(connection, [row.id for row in found])
-    return [_run(row, protected.get(row.id, {})) for row in found]
+    tallied = _tallied(connection, [row.id for row in found])
+    return [_run(row, tallied.get(row.id, {})) for row in found]
 
 
 def one(connection: sa.Connection, row: int) -> Run:
@@ -210,19 +213,20 @@ def note(
     )
 
 
-def _protected(connection: sa.Connection, ids: list[int]) -> dict[int, dict[str, int]]:
+def _tallied(connection: sa.Connection, ids: list[int]) -> dict[int, dict[str, dict[str, int]]]:
+    """By run and kind, what is counted by name."""
     found = connection.execute(
-        sa.select(tallies.c.run_id, tallies.c.name, tallies.c.n).where(
-            tallies.c.run_id.in_(ids), tallies.c.kind == "protected"
+        sa.select(tallies.c.run_id, tallies.c.kind, tallies.c.name, tallies.c.n).where(
+            tallies.c.run_id.in_(ids), tallies.c.kind.in_((PROTECTED, UPLOADS))
         )
     )
-    protected: dict[int, dict[str, int]] = {}
+    tallied: dict[int, dict[str, dict[str, int]]] = {}
     for row in found:
-        protected.setdefault(row.run_id, {})[row.name] = row.n
-    return protected
+        tallied.setdefault(row.run_id, {}).setdefault(row.kind, {})[row.name] = row.n
+    return tallied
 
 
-def _run(row: Any, protected: Mapping[str, int]) -> Run:
+def _run(row: Any, tallied: Mapping[str, Mapping[str, int]]) -> Run:
     return Run(
         row=row.id,
         run_id=row.run_id,
@@ -240,7 +244,7 @@ def _run(row: Any, protected: Mapping[str, int]) -> Run:
         created_at=moment(row.created_at),
         scanned=row.scanned,
         in_scope=row.in_scope,
-        protected=protected,
+        protected=tallied.get(PROTECTED, {}),
         already_pending=row.already_pending,
         already_completed=row.already_completed,
         already_dead=row.already_dead,
@@ -252,4 +256,5 @@ def _run(row: Any, protected: Mapping[str, int]) -> Run:
         completed=row.completed,
         dead=row.dead,
         pruned=row.pruned,
+        uploads=tallied.get(UPLOADS, {}),
     )

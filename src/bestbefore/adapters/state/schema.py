@@ -151,6 +151,13 @@ operations = Table(
     Column("candidate_of", Integer),
     Column("corrects", _Row),  # the operation a person put this one in place of
     Column("reason", Text),  # what kept a protected one
+    Column("upload_id", String),  # of an unfinished upload
+    # Its copy in the archive, and the last time that was copied back.
+    Column("copied_at", BigInteger),
+    Column("archive_key", Text),
+    Column("archive_etag", String),
+    Column("restored_at", BigInteger),
+    Column("restored_etag", String),
     Index("operations_waiting", "run_id", "id", sqlite_where=text("state = 'waiting'"),
           postgresql_where=text("state = 'waiting'")),
     Index("operations_due", "policy_id", "due_at", sqlite_where=text("state = 'pending'"),

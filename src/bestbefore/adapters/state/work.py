@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
+from bestbefore.adapters.state import copies as copy_rows
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, maybe_moment, micros, moment
 from bestbefore.adapters.state.queue import change_claimed, dump_budget
@@ -21,7 +22,7 @@ from bestbefore.adapters.state.schema import (
     runs,
 )
 from bestbefore.domain.failure import Budget, FailureClass
-from bestbefore.domain.outcome import Outcome, Spared
+from bestbefore.domain.outcome import REMOVED, Outcome, Spared
 from bestbefore.domain.states import RunState, State
 from bestbefore.ports.ledger import (
     Breaker,
@@ -36,6 +37,7 @@ from bestbefore.ports.ledger import (
     Settlement,
     Span,
 )
+from bestbefore.ports.objects import Copy
 
 _CHUNK = 500
 _FIRST_PROBE_SECONDS = 30.0
@@ -257,6 +259,16 @@ class SqlWorkLedger:
             ).scalar_one()
         return place
 
+    def copies(self, operations_: Collection[int]) -> Mapping[int, Copy]:
+        with self._db.read() as connection:
+            return copy_rows.recorded(connection, operations_)
+
+    def record_copies(
+        self, copies: Sequence[tuple[Operation, Copy]], now: datetime
+    ) -> list[Operation]:
+        with self._db.write() as connection:
+            return copy_rows.record(connection, copies, now)
+
     def pauses(self, now: datetime) -> Sequence[Pause]:
         with self._db.read() as connection:
             found = connection.execute(
@@ -433,12 +445,15 @@ def _complete(
         )
         late += refused
         gone = {operation.row for operation in refused}
+        if outcome is Outcome.CHANGED:
+            kept = [operation.row for operation in ended if operation.row not in gone]
+            copy_rows.note_left_behind(connection, kept, by, now)
         runs_: dict[int, list[int]] = {}
         for operation in ended:
             if operation.row not in gone:
                 runs_.setdefault(operation.run, []).append(operation.size)
         for run, sizes in runs_.items():
-            freed = sum(sizes) if outcome is Outcome.DELETED else 0
+            freed = sum(sizes) if outcome in REMOVED else 0
             changed.count(run, pending=-len(sizes), completed=len(sizes))
             changed.tally(run, "outcome", outcome, len(sizes), freed)
     return late

@@ -22,7 +22,7 @@ from bestbefore.domain.finding import Finding
 from bestbefore.domain.outcome import Outcome
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.endpoints import EndpointMemory
-from bestbefore.ports.objects import ObjectDeleter, Target
+from bestbefore.ports.objects import ObjectDeleter, Target, Upload
 from bestbefore.read.documents import work_document
 from bestbefore.stages.work import Options
 
@@ -47,6 +47,9 @@ class _Seam:
             if not sys.stdin.readline():
                 os._exit(1)  # nobody is there any more
         return results
+
+    def abort(self, bucket: str, uploads: Sequence[Upload]) -> Sequence[Outcome | Failure]:
+        return self._inner.abort(bucket, uploads)
 
     def check(self, bucket: str, prefix: str) -> Sequence[Finding]:
         return self._inner.check(bucket, prefix)

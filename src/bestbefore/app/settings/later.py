@@ -16,11 +16,9 @@ KEYS: Mapping[Place, Mapping[str, str]] = {
     ("policies", "*"): {
         "catch_up": "remove it: a run takes all overdue work",
         "rows": _REMOVE,
-        "archive": _REMOVE,
     },
     ("policies", "*", "objects"): {
         "versions": "remove it: buckets must be unversioned so far",
-        "abort_incomplete_uploads": _REMOVE,
         "bypass_governance": _REMOVE,
     },
 }
@@ -46,7 +44,7 @@ def store_kind(value: str) -> str:
 
 def action(value: str) -> str:
     """``[policies.NAME] action``"""
-    return _choice(value, ["delete"], later=["archive"])
+    return _choice(value, ["delete", "archive"])
 
 
 def folder_markers(value: str) -> str:

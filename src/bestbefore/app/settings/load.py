@@ -19,6 +19,7 @@ from bestbefore.app.settings.model import (
 from bestbefore.app.settings.problems import ConfigError, Problem, Unfit, dotted, shown
 from bestbefore.app.settings.schema import File, ObjectsSection, PolicySection
 from bestbefore.app.settings.sources import Sources
+from bestbefore.domain.archive import Archive
 from bestbefore.domain.failure import Attempts
 from bestbefore.domain.finding import Finding, Level
 from bestbefore.domain.policy import ObjectSource, Policy, Reach
@@ -57,6 +58,8 @@ def load(path: Path, environ: Mapping[str, str]) -> Settings:
         for name, store in file.stores.items()
     }
     policies = {name: _policy(name, policy) for name, policy in file.policies.items()}
+    if problems := list(rules.archives(policies, stores)):
+        raise ConfigError(str(path), problems)
     settings = Settings(
         path=path,
         state=StateSettings(url, file.state.keep),
@@ -157,6 +160,7 @@ def _policy(name: str, written: PolicySection) -> Policy:
         older_than=written.older_than,
         source=_source(written.objects),
         action=written.action,
+        archive=Archive(**written.archive.model_dump()) if written.archive else None,
         schedule=written.schedule,
         timezone=written.timezone,
         priority=written.priority,
@@ -184,6 +188,7 @@ def _source(written: ObjectsSection) -> ObjectSource:
         tags=written.tags,
         lacks_tags=written.lacks_tags,
         current_pointer=written.current_pointer,
+        abort_incomplete_uploads=written.abort_incomplete_uploads,
     )
 
 

@@ -9,11 +9,16 @@ from difflib import get_close_matches
 from typing import Any
 
 from bestbefore.app.settings import values
+from bestbefore.app.settings.model import StoreSettings
 from bestbefore.app.settings.problems import Place, Problem, Unfit, shown
 from bestbefore.app.settings.schema import NAMED, StoreSection
+from bestbefore.domain.policy import Policy
 from bestbefore.domain.selection import MAX_KEY_BYTES
 
 Raw = Mapping[str, Any]
+
+_OF_OBJECTS = ("storage_class", "tags", "lacks_tags")
+"""Keys about what only a stored object has."""
 
 
 def check(raw: Raw) -> Iterator[Problem]:
@@ -26,6 +31,8 @@ def check(raw: Raw) -> Iterator[Problem]:
             yield from _kind(("stores", name), store)
     for name, policy in part(raw, "policies").items():
         objects = part(policy, "objects") if isinstance(policy, dict) else {}
+        if isinstance(policy, dict):
+            yield from _archive(("policies", name), policy, list(stores))
         if objects:
             place = ("policies", name, "objects")
             yield from _store(place, objects, list(stores))
@@ -33,8 +40,41 @@ def check(raw: Raw) -> Iterator[Problem]:
             yield from _folders(place, objects, stores)
             yield from _choice(place, objects)
             yield from _kept(place, objects)
+            yield from _uploads(place, objects)
             yield from _tags(place, objects)
             yield from _able(place, objects, stores)
+
+
+def archives(
+    policies: Mapping[str, Policy], stores: Mapping[str, StoreSettings]
+) -> Iterator[Problem]:
+    """What is wrong with the places that policies archive to, once all of them are known."""
+    for name, policy in policies.items():
+        if policy.archive is None:
+            continue
+        place = ("policies", name, "archive")
+        here, there = stores[policy.source.store], stores[policy.archive.store]
+        if (here.kind, there.kind) != ("s3", "s3"):
+            yield Problem(
+                (*place, "store"), "only a store of kind s3 makes copies", "use two such stores"
+            )
+        elif here.endpoint_url != there.endpoint_url:
+            yield Problem(
+                (*place, "store"),
+                f"server-side copy needs one endpoint: {here.name} is at "
+                f"{here.endpoint_url or 'AWS'}, {there.name} at {there.endpoint_url or 'AWS'}",
+                "archive into a bucket of the same endpoint; a store's own replication can take "
+                "it elsewhere",
+            )
+        elif policy.source.bucket == policy.archive.bucket:
+            beginnings = policy.source.prefix, policy.archive.prefix
+            if beginnings[0].startswith(beginnings[1]) or beginnings[1].startswith(beginnings[0]):
+                yield Problem(
+                    (*place, "prefix"),
+                    f"{shown(beginnings[1])} and the policy's own {shown(beginnings[0])} are in "
+                    "one bucket and one lies in the other: it would archive its archive",
+                    'use another bucket, or a prefix beside it such as "archive/"',
+                )
 
 
 def part(raw: Raw, key: str) -> Raw:
@@ -124,6 +164,28 @@ def _store(place: Place, objects: Raw, stores: list[str]) -> Iterator[Problem]:
     yield Problem((*place, "store"), f"there is no store {shown(name)}", remedy)
 
 
+def _archive(place: Place, policy: Raw, stores: list[str]) -> Iterator[Problem]:
+    wanted = policy.get("action") == "archive"
+    if wanted != ("archive" in policy):
+        yield (
+            Problem(
+                (*place, "archive"),
+                'expected this section beside action = "archive", found none',
+                f"add [{'.'.join(place)}.archive] with store, bucket and prefix",
+            )
+            if wanted
+            else Problem(
+                (*place, "archive"),
+                'it is of no use without action = "archive"',
+                "write that, or remove the section",
+            )
+        )
+    archive = part(policy, "archive")
+    if not archive:
+        return
+    yield from _store((*place, "archive"), archive, stores)
+
+
 def _scope(place: Place, objects: Raw) -> Iterator[Problem]:
     where = (*place, "prefix")
     whole = objects.get("whole_bucket") is True
@@ -200,7 +262,7 @@ def _tags(place: Place, objects: Raw) -> Iterator[Problem]:
 def _able(place: Place, objects: Raw, stores: Raw) -> Iterator[Problem]:
     """What only some kinds of stores know of their objects."""
     if _store_kind(objects, stores) == "directory":
-        for key in ("storage_class", "tags", "lacks_tags", "folder_markers"):
+        for key in (*_OF_OBJECTS, "folder_markers", "abort_incomplete_uploads"):
             if key in objects:
                 yield Problem(
                     (*place, key),
@@ -208,6 +270,16 @@ def _able(place: Place, objects: Raw, stores: Raw) -> Iterator[Problem]:
                     "thing",
                     f"remove {key}",
                 )
+
+
+def _uploads(place: Place, objects: Raw) -> Iterator[Problem]:
+    told_apart = [key for key in _OF_OBJECTS if key in objects]
+    if objects.get("abort_incomplete_uploads") is True and told_apart:
+        yield Problem(
+            (*place, "abort_incomplete_uploads"),
+            f"unfinished uploads cannot be told apart by {' and '.join(told_apart)}",
+            "give them a policy of their own, with the same prefix",
+        )
 
 
 def _kept(place: Place, objects: Raw) -> Iterator[Problem]:

@@ -94,6 +94,15 @@ class ObjectsSection(Section):
     tags: Annotated[tuple[tuple[str, str], ...], PlainValidator(values.tags)] = ()
     lacks_tags: Annotated[tuple[str, ...], PlainValidator(values.tag_names)] = ()
     current_pointer: Annotated[str, AfterValidator(values.object_key)] | None = None
+    abort_incomplete_uploads: bool = False
+
+
+class ArchiveSection(Section):
+    """``[policies.NAME.archive]``"""
+
+    store: Text
+    bucket: Annotated[str, AfterValidator(values.bucket)]
+    prefix: Annotated[str, AfterValidator(values.archive_prefix)] = ""
 
 
 class PolicySection(Section):
@@ -110,6 +119,7 @@ class PolicySection(Section):
     first_run_limit: Annotated[int, Field(ge=0, le=10**15)] = Reach().first_run_limit
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
     attempts: AttemptsSection = AttemptsSection()
+    archive: ArchiveSection | None = None
     objects: ObjectsSection
 
 
@@ -133,6 +143,7 @@ SECTIONS: Mapping[Place, type[Section]] = {
     ("policies", "*"): PolicySection,
     ("policies", "*", "attempts"): AttemptsSection,
     ("policies", "*", "objects"): ObjectsSection,
+    ("policies", "*", "archive"): ArchiveSection,
 }
 """What stands where; ``*`` is a name the author gave."""
 

@@ -17,6 +17,7 @@ SHORTEST_LEASE = timedelta(seconds=60)
 LONGEST_LEASE = timedelta(hours=12)
 SHORTEST_KEEP = timedelta(days=7)
 
+_LONGEST_ARCHIVE_PREFIX = 500
 _BUCKET = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,255}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SIZE = re.compile(r"(\d{1,15}) ?([A-Za-z]+)", re.ASCII)
@@ -223,6 +224,24 @@ def folder(value: str) -> str:
         raise Unfit(
             f"expected the plain path of a folder, found {shown(value)}",
             'write it in full, as in "/srv/data"',
+        )
+    return value
+
+
+def archive_prefix(value: str) -> str:
+    """What the keys of copies begin with: nothing, or something that ends in ``/``."""
+    if not value:
+        return value
+    resolved(value)
+    if not value.endswith("/"):
+        raise Unfit(
+            f'expected a prefix that ends in "/", found {shown(value)}',
+            f"write {shown(value + '/')}",
+        )
+    if len(value.encode()) > _LONGEST_ARCHIVE_PREFIX:
+        raise Unfit(
+            f"expected at most {_LONGEST_ARCHIVE_PREFIX} bytes, as it lengthens every key",
+            "shorten it",
         )
     return value
 

@@ -16,7 +16,7 @@ from bestbefore.adapters.objects.directory.visits import visit
 from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.finding import Finding, Level
 from bestbefore.domain.outcome import Outcome
-from bestbefore.ports.objects import StoreError, Target
+from bestbefore.ports.objects import StoreError, Target, Upload
 
 Result: TypeAlias = Outcome | Failure
 
@@ -43,6 +43,10 @@ class DirectoryDeleter:
         if fit:
             results |= self._delete(bucket, fit)
         return [results[target.key] for target in targets]
+
+    def abort(self, bucket: str, uploads: Sequence[Upload]) -> Sequence[Outcome | Failure]:  # noqa: ARG002
+        """Files have no uploads."""
+        return [Outcome.ABSENT] * len(uploads)
 
     def check(self, bucket: str, prefix: str) -> Sequence[Finding]:
         try:

@@ -74,6 +74,10 @@ class DirectoryLister:
             seen |= visit(folder, fit, _look)
         return seen
 
+    def uploads(self, bucket: str, prefix: str, keys: KeyRange) -> Page:  # noqa: ARG002
+        """Files have none."""
+        return Page([], None)
+
     def tags(
         self, bucket: str, keys: Sequence[str]
     ) -> Mapping[str, Mapping[str, str] | Failure | None]:

@@ -1,7 +1,8 @@
-"""S3 and what speaks its language: unversioned buckets, one lister and one deleter."""
+"""S3 and what speaks its language: unversioned buckets, a lister, a deleter and a copier."""
 
 from bestbefore.adapters.objects.s3.client import Connection, S3Settings, connect
+from bestbefore.adapters.objects.s3.copying import S3Copier
 from bestbefore.adapters.objects.s3.deleting import S3Deleter
 from bestbefore.adapters.objects.s3.listing import S3Lister
 
-__all__ = ["Connection", "S3Deleter", "S3Lister", "S3Settings", "connect"]
+__all__ = ["Connection", "S3Copier", "S3Deleter", "S3Lister", "S3Settings", "connect"]

@@ -105,7 +105,7 @@ class Conditions:
 
     def _ask(self, bucket: str, call: Call, beside: str, etag: str | None) -> str:
         """What the store says to *call* of a new missing key: a code, or one of our two."""
-        key = _probe_key(beside)
+        key = probe_key(beside)
         try:
             code, marker = self._send(bucket, call, key, etag)
         except RequestFailed as failed:
@@ -145,7 +145,7 @@ class Conditions:
             return  # a marker on a key that never existed hides nothing
 
 
-def _probe_key(beside: str) -> str:
+def probe_key(beside: str) -> str:
     folder, slash, _ = beside.rpartition("/")
     name = f"{folder}{slash}.bestbefore-probe-{secrets.token_hex(8)}"
     return name if len(name.encode()) <= MAX_KEY_BYTES else name[len(folder + slash) :]

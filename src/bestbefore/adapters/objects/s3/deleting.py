@@ -19,6 +19,7 @@ from bestbefore.adapters.objects.s3.errors import (
 from bestbefore.adapters.objects.s3.findings import findings
 from bestbefore.adapters.objects.s3.looking import Looker
 from bestbefore.adapters.objects.s3.pages import Pages
+from bestbefore.adapters.objects.s3.uploads import Uploads
 from bestbefore.adapters.objects.s3.wire import carries, deletion, parse_deletion
 from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.finding import Finding
@@ -26,7 +27,7 @@ from bestbefore.domain.identity import object_identity
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.selection import Listed, impossible
 from bestbefore.ports.clock import Clock
-from bestbefore.ports.objects import StoreError, Target
+from bestbefore.ports.objects import StoreError, Target, Upload
 
 Result: TypeAlias = Outcome | Failure
 Results: TypeAlias = dict[str, Result]
@@ -70,6 +71,7 @@ class S3Deleter:
         self._looker = Looker(self._connection, Pages(self._connection))
         self._conditions = Conditions(self._connection)
         self._traits = self._connection.traits
+        self._uploads = Uploads(self._connection)
 
     def delete(self, bucket: str, targets: Sequence[Target]) -> Sequence[Outcome | Failure]:
         results: Results = {}
@@ -88,6 +90,13 @@ class S3Deleter:
         if in_url:
             results |= self._with(Call.SINGLE, bucket, in_url)
         return [results[target.key] for target in targets]
+
+    def abort(self, bucket: str, uploads: Sequence[Upload]) -> Sequence[Outcome | Failure]:
+        by_key = {upload.key: upload for upload in uploads}
+        ends = self._connection.crew.each(
+            bucket, list(by_key), lambda key: self._uploads.abort(bucket, by_key[key])
+        )
+        return [ends[upload.key] for upload in uploads]
 
     def check(self, bucket: str, prefix: str) -> Sequence[Finding]:
         return list(findings(self._traits, self._conditions, bucket, prefix))

@@ -49,6 +49,7 @@ CLASSES: Mapping[str, FailureClass] = {
     "ConditionalRequestConflict": FailureClass.TRANSIENT,
     "BadDigest": FailureClass.TRANSIENT,
     "IncompleteBody": FailureClass.TRANSIENT,
+    "NoSuchUpload": FailureClass.TRANSIENT,  # a copy in parts that somebody else aborted
     "SlowDown": FailureClass.THROTTLED,
     "SlowDownRead": FailureClass.THROTTLED,  # MinIO's two
     "SlowDownWrite": FailureClass.THROTTLED,
@@ -75,6 +76,7 @@ CLASSES: Mapping[str, FailureClass] = {
     "Redirect": FailureClass.MALFORMED,
     "AuthorizationHeaderMalformed": FailureClass.MALFORMED,
     "IllegalLocationConstraintException": FailureClass.MALFORMED,
+    "InvalidObjectState": FailureClass.MALFORMED,  # in a class that has to be thawed first
     "KeyTooLong": FailureClass.MALFORMED,
     "KeyTooLongError": FailureClass.MALFORMED,
     "InvalidArgument": FailureClass.MALFORMED,

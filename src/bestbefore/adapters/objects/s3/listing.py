@@ -10,6 +10,7 @@ from bestbefore.adapters.objects.s3.errors import NOT_IMPLEMENTED, RequestFailed
 from bestbefore.adapters.objects.s3.looking import Looker
 from bestbefore.adapters.objects.s3.pages import Pages
 from bestbefore.adapters.objects.s3.splitting import split
+from bestbefore.adapters.objects.s3.uploads import Uploads
 from bestbefore.domain.failure import Failure
 from bestbefore.domain.selection import Listed
 from bestbefore.ports.clock import Clock
@@ -25,6 +26,7 @@ class S3Lister:
         self._connection = connection or connect(settings, clock)
         self._pages = Pages(self._connection)
         self._looker = Looker(self._connection, self._pages)
+        self._uploads = Uploads(self._connection)
 
     def describe(self, bucket: str) -> BucketFacts:
         reply = self._versioning(bucket)
@@ -46,6 +48,11 @@ class S3Lister:
             truncated = truncated and len(inside) == len(items) and inside[-1].key != keys.until
             items = inside
         return Page(items, KeyRange(items[-1].key, keys.until) if truncated else None)
+
+    def uploads(self, bucket: str, prefix: str, keys: KeyRange) -> Page:
+        part = self._uploads.part(bucket, prefix, keys.after, keys.upload or "")
+        rest = KeyRange(part.rest[0], None, part.rest[1]) if part.rest else None
+        return Page([], rest, part.uploads)
 
     def look(self, bucket: str, keys: Sequence[str]) -> Mapping[str, Listed | Failure | None]:
         return self._looker.look(bucket, keys)

@@ -1,0 +1,135 @@
+"""Copies of archived objects: recorded, left behind, brought back."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from bestbefore.adapters.state.database import Database, execute_many, micros
+from bestbefore.adapters.state.schema import events, operations, policies, runs
+from bestbefore.ports.ledger import Operation
+from bestbefore.ports.objects import Copy
+
+_CHUNK = 500
+
+_RECORD = (
+    sa.update(operations)
+    .where(
+        operations.c.id == sa.bindparam("row"),
+        operations.c.token == sa.bindparam("claim"),
+        operations.c.state == sa.literal_column("'pending'"),
+    )
+    .values(
+        copied_at=sa.bindparam("at"),
+        archive_key=sa.bindparam("copy"),
+        archive_etag=sa.bindparam("etag_there"),
+    )
+)
+
+_RESTORED = (
+    sa.update(operations)
+    .where(operations.c.id == sa.bindparam("row"))
+    .values(restored_at=sa.bindparam("at"), restored_etag=sa.bindparam("etag_here"))
+)
+_LEFT_BEHIND = "changed after it was copied; the copy stays: "
+_LEFT_ARCHIVE = "brought back from "
+
+
+class SqlArchives:
+    """`bestbefore.ports.ledger.Archives` on a SQL database."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def restored(self, back: Sequence[tuple[int, str]], by: str, now: datetime) -> None:
+        if not back:
+            return
+        with self._db.write() as connection:
+            values = [(row, micros(now), etag) for row, etag in back]
+            execute_many(connection, _RESTORED, ("row", "at", "etag_here"), values)
+            rows = [row for row, _ in back]
+            _note(connection, rows, "restore", _LEFT_ARCHIVE, by, now)
+
+
+def recorded(connection: sa.Connection, rows: Collection[int]) -> Mapping[int, Copy]:
+    """See `bestbefore.ports.ledger.WorkLedger.copies`."""
+    found: dict[int, Copy] = {}
+    wanted = list(rows)
+    for start in range(0, len(wanted), _CHUNK):
+        for id_, key, etag in connection.execute(
+            sa.select(operations.c.id, operations.c.archive_key, operations.c.archive_etag).where(
+                operations.c.id.in_(wanted[start : start + _CHUNK]),
+                operations.c.copied_at.is_not(None),
+            )
+        ):
+            found[id_] = Copy(key, etag)
+    return found
+
+
+def record(
+    connection: sa.Connection, copies: Sequence[tuple[Operation, Copy]], now: datetime
+) -> list[Operation]:
+    """See `bestbefore.ports.ledger.WorkLedger.record_copies`."""
+    if not copies:
+        return []
+    values = [
+        (operation.row, operation.token, micros(now), copy.key, copy.etag)
+        for operation, copy in copies
+    ]
+    names = ("row", "claim", "at", "copy", "etag_there")
+    if execute_many(connection, _RECORD, names, values) == len(copies):
+        return []
+    held = {
+        (id_, token)
+        for start in range(0, len(copies), _CHUNK)
+        for id_, token in connection.execute(
+            sa.select(operations.c.id, operations.c.token).where(
+                operations.c.id.in_([o.row for o, _ in copies[start : start + _CHUNK]]),
+                operations.c.state == sa.literal_column("'pending'"),
+            )
+        )
+    }
+    return [o for o, _ in copies if (o.row, o.token) not in held]
+
+
+def note_left_behind(
+    connection: sa.Connection, rows: Sequence[int], by: str, now: datetime
+) -> None:
+    """Write down of which *rows* a copy stays although the original was not deleted.
+
+    Nothing is removed from an archive: the copy is of what the plan saw, and what is there now is
+    something newer.
+    """
+    _note(connection, rows, "copy left", _LEFT_BEHIND, by, now)
+
+
+def _note(
+    connection: sa.Connection,
+    rows: Sequence[int],
+    action: str,
+    detail: str,
+    by: str,
+    now: datetime,
+) -> None:
+    """One event for each of *rows* that has a copy; *detail* is followed by the copy's key."""
+    for start in range(0, len(rows), _CHUNK):
+        connection.execute(
+            sa.insert(events).from_select(
+                ["at", "by", "action", "policy", "run_id", "operation_id", "detail"],
+                sa.select(
+                    sa.literal(micros(now), sa.BigInteger),
+                    sa.literal(by),
+                    sa.literal(action),
+                    policies.c.name,
+                    runs.c.run_id,
+                    operations.c.operation_id,
+                    sa.literal(detail) + operations.c.archive_key,
+                )
+                .join(policies, operations.c.policy_id == policies.c.id)
+                .join(runs, operations.c.run_id == runs.c.id)
+                .where(
+                    operations.c.id.in_(rows[start : start + _CHUNK]),
+                    operations.c.copied_at.is_not(None),
+                ),
+            )
+        )

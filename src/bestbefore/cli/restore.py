@@ -1,0 +1,128 @@
+"""`restore`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from bestbefore.app.system import System
+from bestbefore.cli.context import FAILING, Stop, emit, fail, opened, verb
+from bestbefore.cli.dlq import id_range
+from bestbefore.cli.progress import watched
+from bestbefore.cli.text import printable
+from bestbefore.domain.report import Report
+from bestbefore.ports.records import OperationFilter
+from bestbefore.read.documents import Document, archive_document
+from bestbefore.stages.restore import NotRestored, Restore, Restored
+
+_SHOWN = 10
+
+
+@click.command()
+@click.option("--id", "operation_id", help="The object of this operation (its start is enough).")
+@click.option("--run", "run_id", help="All objects that this run archived.")
+@click.option("--policy", help="Of these, only what this policy archived.")
+@click.option("--dry-run", is_flag=True, help="Look at both places, but copy nothing.")
+@verb
+def restore(
+    config: Path,
+    as_json: bool,
+    operation_id: str | None,
+    run_id: str | None,
+    policy: str | None,
+    dry_run: bool,
+) -> None:
+    """Bring archived objects back to where they were.
+
+    The archive keeps its copies. What is there now is never overwritten; twice is harmless. Exit
+    status 1 if anything could not be brought back.
+    """
+    if (operation_id is None) == (run_id is None):
+        raise click.UsageError("say which: either --id or --run")
+    with opened(config) as system:
+        which = OperationFilter(
+            policy=policy,
+            run_id=run_id,
+            ids=id_range(operation_id) if operation_id is not None else None,
+            copied=True,
+        )
+        total = _expected(system, which, operation_id)
+        ended = Restored()
+        with watched(lambda: total - ended.done) as progress:
+            stage = Restore(
+                system.depot,
+                system.archives,
+                system.clock,
+                system.spread,
+                system.person,
+                lambda so_far: progress.work(Report(completed=so_far.done)),
+                Stop(),
+            )
+            stage.run(system.records.operations(which), ended, dry_run=dry_run)
+    document = _document(ended, dry_run=dry_run)
+    emit(as_json, document, lambda: _text(document))
+    failing = ended.conflicts or ended.missing or ended.failed or not ended.complete
+    raise SystemExit(FAILING if failing else 0)
+
+
+def _expected(system: System, which: OperationFilter, named: str | None) -> int:
+    """How many objects are meant, about; fails where it is none, or not the one that was named."""
+    if named is not None:
+        found = list(system.records.operations(which, 2))
+        if len(found) != 1:
+            problem = "has no copy in an archive" if not found else "fits several operations"
+            fail(f"operation {printable(named)} {problem}; `bestbefore export` shows them")
+        return 1
+    if which.run_id is not None:
+        run = system.records.run(which.run_id)
+        archived = system.records.tallies(run, "outcome").get("archived")
+        return archived.n if archived else 0
+    return 0
+
+
+def _document(ended: Restored, *, dry_run: bool) -> Document:
+    return {
+        "restored": 0 if dry_run else ended.restored,
+        "would_restore": ended.restored if dry_run else 0,
+        "already_there": ended.already_there,
+        "conflicts": _entries(ended.conflicts),
+        "missing": _entries(ended.missing),
+        "failed": _entries(ended.failed),
+        "complete": ended.complete,
+        "dry_run": dry_run,
+    }
+
+
+def _entries(not_restored: Sequence[NotRestored]) -> list[Document]:
+    return [
+        {
+            "operation_id": operation.operation_id.hex(),
+            "bucket": operation.bucket,
+            "key": operation.key,
+            "archive": archive_document(operation.archive),
+            "error": error,
+        }
+        for operation, error in not_restored
+    ]
+
+
+def _text(document: Document) -> str:
+    if document["dry_run"]:
+        lines = [f"dry run: {document['would_restore']:,} would be brought back"]
+    else:
+        lines = [f"brought back {document['restored']:,}; the archive keeps its copies"]
+    if document["already_there"]:
+        lines.append(f"already there: {document['already_there']:,}")
+    for name, what in (
+        ("conflicts", "something else is there now"),
+        ("missing", "not in the archive any more"),
+        ("failed", "failed"),
+    ):
+        if found := document[name]:
+            lines.append(f"{what}: {len(found):,}")
+            lines += [f"  {printable(entry['error'])}" for entry in found[:_SHOWN]]
+            if len(found) > _SHOWN:
+                lines.append(f"  and {len(found) - _SHOWN:,} more: --json names all of them")
+    if not document["complete"]:
+        lines.append("stopped before the end; the same command goes on")
+    return "\n".join(lines)
