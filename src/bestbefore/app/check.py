@@ -1,13 +1,22 @@
 """`check`: would each policy run, and what can it rely on?"""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from bestbefore.app.system import Store, System
 from bestbefore.domain.archive import Archive
 from bestbefore.domain.failure import Failure
 from bestbefore.domain.finding import Finding, Level
 from bestbefore.domain.policy import Policy
-from bestbefore.ports.objects import UPLOADS, KeyRange, Page, StoreError
+from bestbefore.ports.objects import (
+    UPLOADS,
+    KeyRange,
+    ObjectDeleter,
+    ObjectLister,
+    Page,
+    StoreError,
+    VersionDeleter,
+)
+from bestbefore.stages.entries import by_version
 from bestbefore.stages.plan import PlanRefused
 from bestbefore.stages.pointer import ask
 
@@ -45,7 +54,7 @@ def _policy(system: System, policy: Policy) -> Iterator[Finding]:
     store = system.store(policy.connection)
     try:
         target = system.planner(policy).target(policy)
-        page = store.lister.page(policy.source.bucket, policy.source.prefix, KeyRange(None, None))
+        page = _list_some(store.lister, policy)
         more = [*_tags(store, policy, page), *_pointer(store, policy)]
         if policy.source.abort_incomplete_uploads:
             store.lister.uploads(policy.source.bucket, policy.source.prefix, UPLOADS)
@@ -61,7 +70,7 @@ def _policy(system: System, policy: Policy) -> Iterator[Finding]:
         )
         return
     yield Finding("store-listed", Level.INFO, f"{place}: {target} can be listed", "")
-    more += store.deleter.check(policy.source.bucket, policy.source.prefix)
+    more += _deleting(store.deleter, policy)
     if policy.archive is not None:
         more += _archive(system, policy, policy.archive)
     for finding in more:
@@ -115,3 +124,20 @@ def _archive(system: System, policy: Policy, archive: Archive) -> Iterator[Findi
         return
     source = policy.source
     yield from depot.copier.check(source.bucket, source.prefix, archive.bucket, archive.prefix)
+
+
+def _list_some(lister: ObjectLister, policy: Policy) -> Page:
+    """One page of what a plan would list. Raises StoreError."""
+    source, everything = policy.source, KeyRange(None, None)
+    if not source.by_version:
+        return lister.page(source.bucket, source.prefix, everything)
+    found = by_version(lister).versions(source.bucket, source.prefix, everything, None)
+    return Page([entry.item for entry in found.entries], found.rest)
+
+
+def _deleting(deleter: ObjectDeleter, policy: Policy) -> Sequence[Finding]:
+    """What deleting as *policy* does it may rely on."""
+    source = policy.source
+    if source.by_version and isinstance(deleter, VersionDeleter):
+        return deleter.check_versions(source.bucket, source.prefix)
+    return deleter.check(source.bucket, source.prefix)

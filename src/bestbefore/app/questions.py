@@ -1,6 +1,7 @@
 """Questions that take a look at the store as well as at the ledger."""
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from datetime import datetime
 
 from bestbefore.app.system import Scratch, System
@@ -11,10 +12,12 @@ from bestbefore.domain.policy import Policy
 from bestbefore.domain.run import Run, Trigger
 from bestbefore.domain.selection import Listed, Selector, Verdict, impossible
 from bestbefore.domain.tags import kept_by_tags
+from bestbefore.domain.versions import Versions
 from bestbefore.ports.ledger import LedgerError
-from bestbefore.ports.objects import StoreError
+from bestbefore.ports.objects import KeyRange, StoreError
 from bestbefore.ports.records import OperationFilter, Verification
 from bestbefore.read.documents import Document, when
+from bestbefore.stages.entries import entry_page
 from bestbefore.stages.pointer import ask
 from bestbefore.stages.verify import verify
 
@@ -56,11 +59,13 @@ def verification(
             on_page,
             stopping,
             system.held(policy),
+            system.plans.known,
         )
         sample = [operation.key for operation in scratch.records.operations(
             OperationFilter(), _SAMPLE)]  # fmt: skip
         oldest = scratch.records.oldest(drawn)
-    system.records.save_verification(policy.name, Verification(at, drawn.planned, oldest, 0))
+    held = drawn.already_pending
+    system.records.save_verification(policy.name, Verification(at, drawn.planned, oldest, held))
     return {
         "policy": policy.name,
         "policy_version": policy.version,
@@ -69,7 +74,7 @@ def verification(
         "scanned": drawn.scanned,
         "overdue": drawn.planned,
         "oldest_overdue": when(oldest),
-        "held": 0,
+        "held": held,
         "protected": dict(drawn.protected),
         "sample": sample,
         "at": when(at),
@@ -87,6 +92,8 @@ def explanation(
     eligible, reasons = False, []
     if (problem := impossible(key)) is not None:
         reasons.append(f"{problem}: no store can hold it")
+    elif policy.source.by_version:
+        eligible, reasons = _judge_entries(system, policy, key)
     else:
         found = system.store(policy.connection).lister.look(policy.source.bucket, [key])[key]
         match found:
@@ -160,11 +167,55 @@ def _pointed_at(
     return f"{pointer.key} names its generation {generation}" if named else None
 
 
+def _judge_entries(system: System, policy: Policy, key: str) -> tuple[bool, list[str]]:
+    """A reason for each entry under *key*, the newest last; the first thousand of them."""
+    now = system.clock.now().replace(microsecond=0)
+    if (hold := system.held(policy).over(key)) is not None:
+        return False, [f"it is under hold {hold}"]
+    source, cutoff = policy.source, policy.older_than.before(now)
+    selector = Selector.of(source, cutoff, now)
+    page = entry_page(
+        system.store(policy.connection).lister,
+        replace(source, prefix=key),
+        KeyRange(None, None),
+        selector,
+    )
+    found = [item for item in page.items if item.key == key]
+    if not found:
+        return False, [f"there is no version of it in {source.bucket}"]
+    eligible, reasons = False, []
+    for item in found:
+        verdict = selector.judge(item)
+        goes = verdict is Verdict.ELIGIBLE
+        eligible |= goes
+        why = "goes" if goes else f"stays: {_why_not(verdict, policy, item, cutoff)}"
+        reasons.append(f"{_described(item)}: {why}")
+    if source.keeps_some:
+        reasons.append("unless it is among the newest that are kept, which a plan will tell")
+    return eligible, reasons
+
+
+def _described(item: Listed) -> str:
+    version = item.version
+    if version is None:
+        return item.key
+    kind = "delete marker" if version.marker else "version"
+    if version.since is None:
+        return f"newest {kind} {version.id}, written {instant(item.last_modified)}"
+    return (
+        f"{kind} {version.id}, written {instant(item.last_modified)}, "
+        f"followed {instant(version.since)}"
+    )
+
+
 def _why_not(verdict: Verdict, policy: Policy, found: Listed, cutoff: datetime) -> str:
     modified = instant(found.last_modified)
     return {
         Verdict.OUTSIDE: f"it is outside the policy's scope ({_scope(policy)})",
-        Verdict.YOUNG: f"last modified {modified}, not before the cutoff {instant(cutoff)}",
+        Verdict.YOUNG: f"{_since(policy, found)}, not before the cutoff {instant(cutoff)}",
+        Verdict.CURRENT: "it is the newest under its key, and only those before it go",
+        Verdict.COVERS_KEPT: "it is the newest under its key, over others that stay, which would "
+        "come back",
         Verdict.FUTURE_DATE: f"last modified {modified}, which lies in the future",
         Verdict.SIZE: f"its size, {found.size:,} bytes, is outside min_size and max_size",
         Verdict.STORAGE_CLASS: f"its storage class is {found.storage_class}, which is not one of "
@@ -174,6 +225,12 @@ def _why_not(verdict: Verdict, policy: Policy, found: Listed, cutoff: datetime) 
         Verdict.NO_GENERATION: f"no generation can be read with {policy.source.generation}",
         Verdict.REFUSED: impossible(found.key, policy.added_bytes) or "",
     }[verdict]
+
+
+def _since(policy: Policy, found: Listed) -> str:
+    if policy.source.versions is Versions.NONCURRENT and found.version is not None:
+        return f"newest until {instant(found.version.since or found.last_modified)}"
+    return f"last modified {instant(found.last_modified)}"
 
 
 def _selected(policy: Policy, found: Listed, scratch: Scratch) -> bool:

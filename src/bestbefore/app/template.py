@@ -101,6 +101,12 @@ keep_generations = 1
 #lacks_tags = ["legal-hold"]
 # Multipart uploads that were begun before the cutoff and never finished: billed, and not listed.
 #abort_incomplete_uploads = false
+# Has to be chosen where the bucket keeps versions, and only there: "marker" hides objects,
+# "noncurrent" removes versions some time after they were replaced or deleted, and lone delete
+# markers, "purge" removes everything old under a key.
+#versions = "noncurrent"
+# Remove versions also where a retention in governance mode is on them (never in compliance mode).
+#bypass_governance = false
 """
 
 

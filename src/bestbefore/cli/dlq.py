@@ -71,7 +71,13 @@ def show(config: Path, as_json: bool, operation_id: str) -> None:
 @click.option("--yes", is_flag=True, help="Accepted for scripts; nothing is asked anyway.")
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="At most so many a second.")
 @click.option("--canary", type=click.IntRange(1), help="Only the first so many, to look first.")
-@click.option("--set", "corrected", metavar="key=KEY", help="With --id: the corrected target.")
+@click.option(
+    "--set",
+    "corrected",
+    metavar="key=KEY",
+    multiple=True,
+    help="With --id: the corrected target; version=ID beside it where versions are meant.",
+)
 @verb
 def redrive_(
     config: Path,
@@ -81,7 +87,7 @@ def redrive_(
     yes: bool,  # noqa: ARG001  (a script may say so; there is no question to skip)
     rate: float | None,
     canary: int | None,
-    corrected: str | None,
+    corrected: tuple[str, ...],
     **given: Any,
 ) -> None:
     """Send dead letters again, each with a fresh budget and the same id.
@@ -94,7 +100,7 @@ def redrive_(
         which = _filter(given)
         if given["operation_id"] is not None:
             _one(system, which, given["operation_id"])
-        if corrected is not None:
+        if corrected:
             document = _correct(system, which, corrected, dry_run=dry_run)
         else:
             done = redrive(
@@ -189,10 +195,17 @@ def _require_choice(everything: bool, given: dict[str, Any]) -> None:
         raise click.UsageError("say which: either --all, or --policy, --class, --id, --superseded")
 
 
-def _correct(system: System, which: DeadFilter, corrected: str, *, dry_run: bool) -> Document:
-    name, separator, key = corrected.partition("=")
-    if which.ids is None or name != "key" or not separator:
-        raise click.UsageError("--set takes key=KEY and goes with --id")
+def _correct(
+    system: System, which: DeadFilter, corrected: tuple[str, ...], *, dry_run: bool
+) -> Document:
+    said = dict(one.split("=", 1) for one in corrected if "=" in one)
+    if (
+        which.ids is None
+        or len(said) != len(corrected)
+        or "key" not in said
+        or said.keys() - {"key", "version"}
+    ):
+        raise click.UsageError("--set takes key=KEY (and version=ID) and goes with --id")
     letter = system.dead_letters.dead(which)[0]
     policy = system.policy(letter.policy)
     if policy.version != letter.policy_version:
@@ -203,11 +216,12 @@ def _correct(system: System, which: DeadFilter, corrected: str, *, dry_run: bool
     operation_id = correct(
         system.dead_letters,
         letter,
-        key,
+        said["key"],
         policy,
         system.store(policy.connection).lister,
         system.clock,
         system.person,
+        version=said.get("version"),
         dry_run=dry_run,
     )
     return {

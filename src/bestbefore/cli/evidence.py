@@ -64,12 +64,15 @@ def export(config: Path, as_json: bool, policy: str | None, run_id: str | None) 
 
 def _verify_text(document: Document) -> str:
     where = f"{document['policy']}, cutoff {document['cutoff']}"
+    held = f"; {document['held']:,} held" if document["held"] else ""
     if not document["overdue"]:
         kept = f"; protected: {counts(document['protected'])}" if document["protected"] else ""
-        return f"verified {where}: nothing overdue among {document['scanned']:,} objects{kept}"
+        return (
+            f"verified {where}: nothing overdue among {document['scanned']:,} objects{kept}{held}"
+        )
     lines = [
         f"{document['overdue']:,} overdue ({where}), the oldest last modified "
-        f"{document['oldest_overdue']}; for example:"
+        f"{document['oldest_overdue']}{held}; for example:"
     ]
     lines += [f"  {printable(key)}" for key in document["sample"]]
     return "\n".join(lines)

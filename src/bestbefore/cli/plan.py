@@ -108,7 +108,8 @@ def run(
         }
         emit(as_json, document, lambda: _run_text(document, ended))
         keep_up(system, stop)
-    leave(report.abandoned, 0 if finished(ended) and not report.left else FAILING)
+    blocked = any(n for reason, n in report.left.items() if reason != "held")
+    leave(report.abandoned, 0 if finished(ended) and not blocked else FAILING)
 
 
 def plan_text(document: Document) -> str:

@@ -96,7 +96,9 @@ def _show_text(document: Document) -> str:
         f"  state {document['state']}" + _because(document),
         f"  scanned {numbers['scanned']:,}, in scope {numbers['in_scope']:,}, "
         f"planned {numbers['planned']:,}",
-        "  now " + counts({n: numbers[n] for n in ("waiting", "pending", "completed", "dead")}),
+        "  now "
+        + counts({n: numbers[n] for n in ("waiting", "pending", "completed", "dead")})
+        + (f" ({numbers['held']:,} of the pending held)" if numbers["held"] else ""),
         f"  protected: {counts(document['protected'])}",
         f"  outcomes: {counts(document['outcomes'])}; {size(document['freed_bytes'])} freed"
         + (f", {size(document['archived_bytes'])} archived" if document["archived_bytes"] else ""),

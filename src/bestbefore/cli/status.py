@@ -31,11 +31,12 @@ def status(config: Path, as_json: bool) -> None:
 def _text(document: Document) -> str:
     lines = [
         table(
-            ("policy", "version", "last slot", "state", "backlog", "dead", "overdue", "next slot"),
+            ("policy", "version", "last slot", "state", "backlog", "dead", "held", "overdue",
+             "next slot"),
             [
                 (row["policy"], row["version"], row["last_slot"],
                  "paused" if row["paused"] else row["state"], row["backlog"], row["dead"],
-                 row["overdue"], row["next_slot"])
+                 row["held"], row["overdue"], row["next_slot"])
                 for row in document["policies"]
             ],
         )

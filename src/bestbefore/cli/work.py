@@ -8,7 +8,7 @@ import click
 from bestbefore.app.system import System
 from bestbefore.cli.context import FAILING, Stop, emit, leave, opened, verb
 from bestbefore.cli.progress import watched
-from bestbefore.cli.text import counts
+from bestbefore.cli.text import counts, size
 from bestbefore.read.documents import Document, work_document
 from bestbefore.stages.work import Options
 
@@ -69,6 +69,8 @@ def backlog(system: System) -> int:
 def work_text(document: Document) -> str:
     """What a worker did, for a person."""
     lines = [f"worked on {document['received']:,} commands: {counts(document['outcomes'])}"]
+    if document["outcomes"].get("deleted"):
+        lines[0] += f"; {size(document['freed_bytes'])} freed"
     if document["protected"]:
         lines.append(f"  kept after all: {counts(document['protected'])}")
     if document["retried"]:

@@ -17,8 +17,8 @@ MAX_BYTES = 8 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ObjectCommand:
-    """Delete the object *key* if it is still the one that was seen; or abort the unfinished
-    upload *upload_id* of it."""
+    """Delete the object *key* if it is still the one that was seen, or just one version of it; or
+    abort the unfinished upload *upload_id* of it."""
 
     policy: str
     policy_version: str
@@ -29,6 +29,7 @@ class ObjectCommand:
     etag: str
     last_modified: datetime
     upload_id: str | None = None
+    version_id: str | None = None
 
     @property
     def operation_id(self) -> str:
@@ -37,7 +38,7 @@ class ObjectCommand:
             return upload_operation(
                 self.policy, self.policy_version, self.bucket, self.key, self.upload_id
             )
-        identity = object_identity(self.etag, self.last_modified)
+        identity = object_identity(self.etag, self.last_modified, self.version_id)
         return operation_id(
             "object", self.policy, self.policy_version, self.bucket, self.key, identity
         )
@@ -59,6 +60,8 @@ class ObjectCommand:
         }
         if self.upload_id is not None:
             message["upload_id"] = self.upload_id
+        if self.version_id is not None:
+            message["version_id"] = self.version_id
         return message
 
     def encode(self) -> bytes:

@@ -13,7 +13,11 @@ from enum import StrEnum
 
 LONGEST_WAIT = timedelta(minutes=15)
 
+NEVER = datetime(9999, 12, 31, tzinfo=UTC)
+"""When something is due that waits for an event and not for a moment."""
+
 _BASE = timedelta(seconds=1)
+_ASK_AGAIN = timedelta(seconds=10)
 
 
 class FailureClass(StrEnum):
@@ -24,6 +28,7 @@ class FailureClass(StrEnum):
     CREDENTIALS = "credentials"
     PERMISSION = "permission"
     MALFORMED = "malformed"
+    HELD = "held"
     CRASHED = "crashed"
     UNKNOWN = "unknown"
 
@@ -41,12 +46,14 @@ class Failure:
 
     ``retry_after`` is what the other side asked for, already capped. ``whole_source`` means the
     bucket itself cannot be worked on (missing, elsewhere), so its neighbours need not be tried.
+    ``until`` is when a lock ends; one without a date lasts until somebody lifts it.
     """
 
     failure_class: FailureClass
     error: str
     retry_after: timedelta | None = None
     whole_source: bool = False
+    until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +149,11 @@ def decide(
 
     *spread* returns a float in [0, 1) and is called once or not at all.
     """
+    if failure.failure_class is FailureClass.HELD:
+        due_at = NEVER if failure.until is None else failure.until
+        if due_at <= now:  # for us; the two clocks need not agree about when a lock ends
+            due_at = now + _ASK_AGAIN
+        return TryAgain(failure, budget, due_at)
     charged = budget.charge(failure.failure_class, now)
     if charged.exhausted(failure.failure_class, attempts, now):
         return GiveUp(failure, charged)

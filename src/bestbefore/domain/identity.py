@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
 
+from bestbefore.domain.versions import NULL
+
 
 def frame(part: str) -> str:
     """One netstring-like part: its length in UTF-8 bytes, a colon, itself, a comma.
@@ -24,12 +26,15 @@ def instant(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat()[:19] + "Z"
 
 
-def object_identity(etag: str, last_modified: datetime) -> str:
-    """What tells two objects under one key apart where there are no version ids.
+def object_identity(etag: str, last_modified: datetime, version: str | None = None) -> str:
+    """What tells two objects under one key apart: the id of the *version*, if it has one.
 
-    A re-created key gets another identity and so another operation.
+    A re-created key gets another identity and so another operation. The version ``null`` is no
+    version id, as it can be overwritten.
     """
-    return f"{etag}@{instant(last_modified)}"
+    if version is None or version == NULL:
+        return f"{etag}@{instant(last_modified)}"
+    return version
 
 
 def upload_operation(policy: str, version: str, bucket: str, key: str, upload_id: str) -> str:
@@ -47,10 +52,11 @@ class ObjectIds:
         shared = "".join(map(frame, ("object", policy, version, bucket)))
         self._shared = sha256(shared.encode())
 
-    def of(self, key: str, etag: str, last_modified: datetime) -> bytes:
-        """The id of the object *key* as it was seen with *etag* at *last_modified*."""
+    def of(self, key: str, etag: str, last_modified: datetime, version: str | None = None) -> bytes:
+        """The id of the object *key* as it was seen with *etag* at *last_modified*, or of the
+        *version* of it."""
         digest = self._shared.copy()
-        identity = object_identity(etag, last_modified).encode()
+        identity = object_identity(etag, last_modified, version).encode()
         name = key.encode()
         digest.update(b"%d:%b,%d:%b," % (len(name), name, len(identity), identity))
         return digest.digest()

@@ -15,12 +15,14 @@ MOST_REAPPEARANCES = 3
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the ledger holds of one operation. ``reappearances`` counts those running."""
+    """What the ledger holds of one operation. ``reappearances`` counts those running; ``held``
+    says that a pending one waits for a lock or for what lies under it."""
 
     state: State
     outcome: Outcome | None
     completed_at: datetime | None
     reappearances: int
+    held: bool = False
 
 
 class Disposition(StrEnum):

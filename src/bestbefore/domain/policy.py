@@ -7,6 +7,7 @@ from hashlib import sha256
 from bestbefore.domain.archive import Archive
 from bestbefore.domain.failure import Attempts
 from bestbefore.domain.retention import Age
+from bestbefore.domain.versions import Versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,8 @@ class ObjectSource:
     ``lacks_tags`` (none of which it may have) narrow what goes where they are not empty.
     ``current_pointer`` is the key of an object whose text names generations in use.
     ``abort_incomplete_uploads`` takes unfinished uploads as well.
+    ``versions`` says what goes in a bucket that keeps versions, and is None for one that does
+    not; ``bypass_governance`` that a retention in governance mode shall not stop it.
     """
 
     store: str
@@ -43,6 +46,13 @@ class ObjectSource:
     lacks_tags: tuple[str, ...] = ()
     current_pointer: str | None = None
     abort_incomplete_uploads: bool = False
+    versions: Versions | None = None
+    bypass_governance: bool = False
+
+    @property
+    def by_version(self) -> bool:
+        """Whether it is about single versions, not about the objects that readers see."""
+        return self.versions in (Versions.NONCURRENT, Versions.PURGE)
 
     @property
     def keeps_some(self) -> bool:
@@ -125,6 +135,8 @@ class Policy:
             "archive.store": archive and archive.store,
             "archive.bucket": archive and archive.bucket,
             "archive.prefix": archive and archive.prefix,
+            "objects.versions": source.versions,
+            "objects.bypass_governance": source.bypass_governance or None,
         }
 
     def fingerprint(self) -> str:

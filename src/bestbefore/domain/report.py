@@ -11,7 +11,7 @@ class Report:
     ``late`` results belonged to a later delivery and were refused; ``abandoned`` operations were
     given back with a thread still at them. ``stopped`` says that it was told to end, ``left`` what
     a drain that ended by itself could not do, by reason. ``protected`` says what kept those that
-    ended so.
+    ended so. ``freed`` counts bytes.
     """
 
     received: int = 0
@@ -19,6 +19,7 @@ class Report:
     dead: int = 0
     late: int = 0
     abandoned: int = 0
+    freed: int = 0
     stopped: bool = False
     outcomes: Counter[str] = field(default_factory=Counter)
     protected: Counter[str] = field(default_factory=Counter)

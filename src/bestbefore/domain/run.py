@@ -30,7 +30,8 @@ class Run:
 
     ``planned = waiting + pending + completed + dead`` holds in every transaction; the other
     numbers are what the scan counted. ``pruned`` of the completed ones are only in exports any
-    more. ``row`` is the ledger's own key. ``early`` says that it
+    more; ``held`` of the pending ones wait for a lock or for what lies under them. ``row`` is the
+    ledger's own key. ``early`` says that it
     releases page by page; ``complete`` that its scan has ended. ``target`` names the store and
     the place in it; ``first_slot`` is the oldest slot whose work it took over. ``uploads`` says how
     many unfinished uploads are among the ``scanned`` and the ``eligible``.
@@ -65,6 +66,7 @@ class Run:
     dead: int
     pruned: int = 0
     uploads: Mapping[str, int] = field(default_factory=dict)
+    held: int = 0
 
     @property
     def released(self) -> bool:

@@ -9,6 +9,7 @@ from fnmatch import translate
 from typing import NamedTuple
 
 from bestbefore.domain.policy import ObjectSource
+from bestbefore.domain.versions import Version, Versions
 
 MAX_KEY_BYTES = 1024
 
@@ -17,13 +18,27 @@ STANDARD = "STANDARD"
 
 
 class Listed(NamedTuple):
-    """An object as a store lists it. ``etag`` without quotes, ``last_modified`` aware, in UTC."""
+    """An object as a store lists it. ``etag`` without quotes, ``last_modified`` aware, in UTC.
+
+    ``version`` is None where the objects that readers see are listed. Where all entries are, a
+    delete marker is one of no size and an empty ``etag``.
+    """
 
     key: str
     size: int
     etag: str
     last_modified: datetime
     storage_class: str = STANDARD
+    version: Version | None = None
+
+    @property
+    def version_id(self) -> str | None:
+        return self.version and self.version.id
+
+    @property
+    def visible(self) -> bool:
+        """Whether readers see it."""
+        return self.version is None or (self.version.newest and not self.version.marker)
 
 
 class Verdict(StrEnum):
@@ -31,6 +46,7 @@ class Verdict(StrEnum):
 
     OUTSIDE = "outside"  # not what prefix and pattern describe
     YOUNG = "young"
+    CURRENT = "current"  # the newest entry of its key, where only those before it go
     ELIGIBLE = "eligible"
     REFUSED = "refused"  # selected, but no command can carry its key
     SIZE = "size"
@@ -39,6 +55,7 @@ class Verdict(StrEnum):
     NO_GENERATION = "no_generation"
     POINTER = "pointer"  # the object that names the generation in use
     FUTURE_DATE = "future_date"
+    COVERS_KEPT = "covers_kept"  # the newest entry of a key, over others that stay
 
 
 PROTECTIVE = frozenset(
@@ -49,6 +66,7 @@ PROTECTIVE = frozenset(
         Verdict.NO_GENERATION,
         Verdict.POINTER,
         Verdict.FUTURE_DATE,
+        Verdict.COVERS_KEPT,
     }
 )
 """Verdicts that are counted as protected, under their own name."""
@@ -98,16 +116,24 @@ class Selector:
         key = item.key
         if not key.startswith(source.prefix) or not self._matches(key[len(source.prefix) :]):
             return Verdict.OUTSIDE
-        if item.last_modified >= self.cutoff:
-            return Verdict.FUTURE_DATE if item.last_modified > self.now else Verdict.YOUNG
-        if item.size == 0 and key.endswith("/") and not source.folder_markers:
-            return Verdict.FOLDER_MARKER
-        if item.size < source.min_size or (
-            source.max_size is not None and item.size > source.max_size
-        ):
-            return Verdict.SIZE
-        if source.storage_class and item.storage_class not in source.storage_class:
-            return Verdict.STORAGE_CLASS
+        since = item.last_modified
+        version = item.version
+        if version is not None and source.versions is Versions.NONCURRENT:
+            if version.since is not None:
+                since = version.since
+            elif version.others or not version.marker:
+                return Verdict.CURRENT
+        if since >= self.cutoff:
+            return Verdict.FUTURE_DATE if since > self.now else Verdict.YOUNG
+        if version is None or not version.marker:
+            if item.size == 0 and key.endswith("/") and not source.folder_markers:
+                return Verdict.FOLDER_MARKER
+            if item.size < source.min_size or (
+                source.max_size is not None and item.size > source.max_size
+            ):
+                return Verdict.SIZE
+            if source.storage_class and item.storage_class not in source.storage_class:
+                return Verdict.STORAGE_CLASS
         if self._generation is not None:
             if key == source.current_pointer:
                 return Verdict.POINTER
@@ -115,6 +141,8 @@ class Selector:
                 return Verdict.NO_GENERATION
         if impossible(key, self.added_bytes) is not None:
             return Verdict.REFUSED
+        if version is not None and version.kept:
+            return Verdict.COVERS_KEPT
         return Verdict.ELIGIBLE
 
     def judge_upload(self, key: str, initiated: datetime) -> Verdict:

@@ -29,7 +29,7 @@ NEXT: Mapping[State, Mapping[State, str]] = {
         State.COMPLETED: "cancelled with its run, superseded or protected",
     },
     State.PENDING: {
-        State.PENDING: "due again after a failure, a give-back or a lost message",
+        State.PENDING: "due again after a failure, a give-back or a lost message, or held",
         State.COMPLETED: "its effect is recorded",
         State.DEAD: "its budget is spent",
     },
@@ -58,7 +58,9 @@ NEXT_RUN: Mapping[RunState, Mapping[RunState, str]] = {
         RunState.PARKED: "too many objects reappeared",
         RunState.CANCELLED: "cancelled by a person",
     },
-    RunState.DRAINED: {RunState.OPEN: "one of its dead letters was redriven"},
+    RunState.DRAINED: {
+        RunState.OPEN: "one of its dead letters was redriven, or what it held may go"
+    },
     RunState.CANCELLED: {},
 }
 

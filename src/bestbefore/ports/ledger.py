@@ -181,7 +181,10 @@ class PlanLedger(Protocol):
     def write_page(
         self, claim: Claim, page: PlannedPage, keep_last: int, now: datetime, lease: timedelta
     ) -> Run:
-        """Write one page and renew the lease. Raises PlanTakenOver and writes nothing."""
+        """Write one page and renew the lease. Raises PlanTakenOver and writes nothing.
+
+        What is pending and held by a lock without a date is due once more, as it was listed again.
+        """
         ...
 
     def conclude(
@@ -224,7 +227,9 @@ class Operation(NamedTuple):
     ``deliveries`` counts those without a result, this one included. ``failed`` says that an
     earlier attempt failed, so that the target has to be looked at again; ``cancelled`` that its run
     was cancelled while somebody had it in hand, so that it only has to be closed. ``upload_id`` is
-    None unless the target is an unfinished upload.
+    None unless the target is an unfinished upload. With ``version`` it is about just that entry;
+    ``follows`` says that it is the newest of its key, over others, and ``held`` that it is counted
+    as held so far.
     """
 
     row: int
@@ -242,6 +247,9 @@ class Operation(NamedTuple):
     token: int
     cancelled: bool
     upload_id: str | None = None
+    version: str | None = None
+    follows: bool = False
+    held: bool = False
 
 
 class Completed(NamedTuple):
@@ -303,7 +311,7 @@ class Leftover(NamedTuple):
     ``parked`` waits in runs that wait for a person; ``waiting`` in released ones. ``due`` can be
     claimed now; ``leased`` is in some worker's hands; ``delayed`` has a date, the earliest being
     ``next_due``. ``planning`` says that a scan has not ended, ``abandoned`` that nobody alive works
-    on any such scan.
+    on any such scan. ``held`` waits for a lock, or for what lies under it.
     """
 
     policy: int
@@ -318,6 +326,7 @@ class Leftover(NamedTuple):
     next_due: datetime | None
     planning: bool
     abandoned: bool
+    held: int = 0
 
 
 class WorkLedger(Protocol):
@@ -335,7 +344,8 @@ class WorkLedger(Protocol):
         """Write results; each is accepted only under its claim's token. Returns those refused.
 
         A refused result is harmless: its operation was delivered again and belongs to that
-        delivery. Drains runs that have nothing left.
+        delivery. Drains runs that have nothing left but what is held, and makes due what waited
+        only for these.
         """
         ...
 
@@ -449,6 +459,7 @@ class DeadLetter(NamedTuple):
     last_failed_at: datetime
     redriven: int
     upload_id: str | None = None
+    version_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

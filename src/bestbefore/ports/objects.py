@@ -8,12 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from bestbefore.domain.failure import Failure
 from bestbefore.domain.finding import Finding
 from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.policy import ObjectSource
 from bestbefore.domain.selection import Listed
+from bestbefore.domain.stack import Shown
+from bestbefore.domain.versions import Versions
 
 
 class StoreError(Exception):
@@ -30,11 +33,13 @@ class KeyRange(NamedTuple):
 
     With *upload* it is about unfinished uploads instead: those that the store lists after the
     markers *after* and *upload*, which is empty at the beginning.
+    ``inside`` says, as a scan of versions wrote it, how far it came within the key *after*.
     """
 
     after: str | None
     until: str | None
     upload: str | None = None
+    inside: str | None = None
 
 
 UPLOADS = KeyRange(None, None, "")
@@ -60,12 +65,32 @@ class Page(NamedTuple):
     uploads: Sequence[Upload] = ()
 
 
+class Entries(NamedTuple):
+    """Some entries of a range, by key, the newest of a key first.
+
+    ``rest`` is what is left of the range. All entries of a key are together, but for a key with
+    more of them than a page holds: then ``behind`` is the last id of ``rest.after`` seen so far.
+    """
+
+    entries: Sequence[Shown]
+    rest: KeyRange | None
+    behind: str | None
+
+
 class Target(NamedTuple):
-    """An object to delete, as it was seen."""
+    """An object to delete, as it was seen.
+
+    With ``version`` it is exactly that entry, whatever else is under the key. ``hides`` says that
+    a delete marker is meant to stay over it; ``bypass_governance`` that a retention in governance
+    mode is to be overridden.
+    """
 
     key: str
     etag: str
     last_modified: datetime
+    version: str | None = None
+    hides: bool = False
+    bypass_governance: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +109,26 @@ class BucketFacts:
     def target(self, bucket: str, prefix: str) -> str:
         """The place that a policy looks at, as runs remember it."""
         return f"{self.endpoint}/{bucket}/{prefix}"
+
+
+def unfit(facts: BucketFacts, source: ObjectSource) -> str | None:
+    """Why *source* does not go with the bucket it names, as to versions; None if it does."""
+    bucket, versioning, chosen = source.bucket, facts.versioning, source.versions
+    if versioning is None and chosen is not None:
+        return f"{bucket} keeps no versions, so there is nothing to choose; remove the key"
+    if versioning is not None and chosen is None:
+        return (
+            f"versioning of {bucket} is {versioning}, where a plain delete only hides objects and "
+            'frees nothing; choose "marker" (that), "noncurrent" (removes what is not current any '
+            'more) or "purge" (removes everything old)'
+        )
+    if versioning != "Enabled" and chosen is Versions.MARKER:
+        return (
+            f"versioning of {bucket} is {versioning}, where a plain delete does not only hide: it "
+            'removes the version "null" for good; choose "noncurrent" or "purge", or enable '
+            "versioning"
+        )
+    return None
 
 
 class ObjectLister(Protocol):
@@ -132,6 +177,32 @@ class ObjectLister(Protocol):
 
     def content(self, bucket: str, key: str, most: int) -> bytes | None:
         """The first *most* bytes of the object *key*, None where there is nothing under it."""
+        ...
+
+
+@runtime_checkable
+class VersionLister(Protocol):
+    """What a lister of a store that keeps versions can do besides. Raises StoreError only."""
+
+    def version_ranges(self, bucket: str, prefix: str, parts: int) -> Sequence[KeyRange]:
+        """Like `ObjectLister.ranges`, for `versions`."""
+        ...
+
+    def versions(self, bucket: str, prefix: str, keys: KeyRange, behind: str | None) -> Entries:
+        """The next entries of *keys* under *prefix*, up to 1,000: versions and delete markers.
+
+        With *behind*, starts within the key ``keys.after``, after the entry of that id. May be
+        empty and still have a rest.
+        """
+        ...
+
+    def look_at(
+        self, bucket: str, wanted: Sequence[tuple[str, str]]
+    ) -> Mapping[tuple[str, str], Listed | Failure | None]:
+        """Each of *wanted* (key and version id) as it is now, None where there is none.
+
+        ``version.last_to_go`` tells whether it is the newest of its key, over others.
+        """
         ...
 
 
@@ -195,11 +266,14 @@ class ObjectDeleter(Protocol):
         ``DELETED``: the store said so about this key. ``ABSENT``: there was nothing under it.
         ``CHANGED``: something else was under it, and still is. A target the store's answer does
         not name is a Failure (unknown). Where the store ignores conditions a fresh look decides
-        right before the delete. Safe to repeat.
+        right before the delete, and so it does for the version ``null``. Safe to repeat.
 
-        *targets* are at most 1,000, distinct by key. A failure of the whole request says nothing
-        about one target: the request is halved first, and only what still fails alone, or with
-        its neighbours during an outage, is charged.
+        An entry that a lock or a legal hold keeps is a Failure (held) with the date of its end.
+
+        *targets* are at most 1,000, distinct by key and version, and all with a version or all
+        without. A failure of the whole request says nothing about one target: the request is
+        halved first, and only what still fails alone, or with its neighbours during an outage,
+        is charged.
         """
         ...
 
@@ -216,4 +290,13 @@ class ObjectDeleter(Protocol):
 
         Deletes and writes nothing.
         """
+        ...
+
+
+@runtime_checkable
+class VersionDeleter(Protocol):
+    """What a deleter of a store that keeps versions can do besides."""
+
+    def check_versions(self, bucket: str, prefix: str) -> Sequence[Finding]:
+        """Like `ObjectDeleter.check`, for the removal of single versions."""
         ...

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from bestbefore.domain.failure import FailureClass
-from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.outcome import REMOVED, Outcome
 from bestbefore.domain.run import Run
 from bestbefore.domain.states import State
 
@@ -47,7 +47,8 @@ class ArchiveRecord(NamedTuple):
 class OperationRecord(NamedTuple):
     """An operation with everything the ledger knows: what, why, when, who, and how it ended.
 
-    ``reason`` is what kept one that ended as protected.
+    ``reason`` is what kept one that ended as protected. ``held`` says that it waits for a lock, or
+    for what lies under it; ``hides`` that its effect is a delete marker, which frees nothing.
     """
 
     row: int
@@ -78,6 +79,14 @@ class OperationRecord(NamedTuple):
     archive: ArchiveRecord | None
     upload_id: str | None
     reason: str | None = None
+    version_id: str | None = None
+    held: bool = False
+    hides: bool = False
+
+    @property
+    def freed(self) -> int:
+        """The bytes that its end freed."""
+        return self.size if self.outcome in REMOVED and not self.hides else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +108,9 @@ class OperationFilter:
 class PolicyRecord(NamedTuple):
     """One policy as the ledger has it, by its current version.
 
-    ``backlog`` counts what waits or is pending, ``overdue`` what of it, and of the dead letters,
-    belongs to a slot that was due before the moment asked about; ``oldest_overdue`` is the first
-    such slot.
+    ``backlog`` counts what waits or is pending and is not ``held``, ``overdue`` what of it, and of
+    the dead letters, belongs to a slot that was due before the moment asked about;
+    ``oldest_overdue`` is the first such slot.
     """
 
     name: str
@@ -113,6 +122,7 @@ class PolicyRecord(NamedTuple):
     dead: int
     overdue: int
     oldest_overdue: datetime | None
+    held: int = 0
 
 
 class Throttled(NamedTuple):

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from bestbefore.domain.command import ObjectCommand
+from bestbefore.domain.failure import NEVER
 from bestbefore.domain.hold import Hold
 from bestbefore.domain.identity import instant
 from bestbefore.domain.outcome import Outcome
@@ -91,6 +92,7 @@ def work_document(report: Report) -> Document:
         "protected": dict(report.protected),
         "already_completed": report.late,
         "retried": dict(report.retried),
+        "freed_bytes": report.freed,
         "dead": report.dead,
         "left": dict(report.left),
     }
@@ -122,6 +124,7 @@ def run_document(
             "pending": run.pending,
             "completed": run.completed,
             "dead": run.dead,
+            "held": run.held,
             "already_pending": run.already_pending,
             "already_completed": run.already_completed,
             "already_dead": run.already_dead,
@@ -160,6 +163,7 @@ def dead_letter_document(
         letter.etag,
         letter.last_modified,
         letter.upload_id,
+        letter.version_id,
     )
     document: Document = {
         "operation_id": letter.operation_id.hex(),
@@ -195,15 +199,19 @@ def evidence_document(operation: OperationRecord, attempts: Sequence[Attempt]) -
         "action": operation.action,
         "bucket": operation.bucket,
         "key": operation.key,
+        "version_id": operation.version_id,
         "etag": operation.etag,
         "last_modified": when(operation.last_modified),
         "size": operation.size,
         "upload_id": operation.upload_id,
         "seen_at": when(operation.seen_at),
         "state": operation.state.value,
+        "held": operation.held,
+        "held_until": _held_until(operation),
         "outcome": operation.outcome.value if operation.outcome else None,
         "completed_at": when(operation.completed_at),
         "completed_by": operation.completed_by,
+        "freed_bytes": operation.freed,
         "failure_class": operation.failure_class.value if operation.failure_class else None,
         "error": operation.error,
         "redriven": operation.redriven,
@@ -266,6 +274,12 @@ def archive_document(archive: ArchiveRecord | None) -> Document | None:
 def finished(run: Run) -> bool:
     """Whether a run came to a good end: drained, with nothing dead."""
     return run.state is RunState.DRAINED and not run.dead
+
+
+def _held_until(operation: OperationRecord) -> str | None:
+    """When a lock ends; None for what waits for a person, or for what lies under it."""
+    due_at = operation.due_at
+    return when(due_at) if operation.held and due_at is not None and due_at < NEVER else None
 
 
 def _attempt(attempt: Attempt) -> Document:

@@ -50,7 +50,7 @@ def status_document(
                 "state": record.last_state if record else None,
                 "backlog": record.backlog if record else 0,
                 "dead": record.dead if record else 0,
-                "held": 0,
+                "held": record.held if record else 0,
                 "overdue": record.overdue if record else 0,
                 "oldest_overdue": when(record.oldest_overdue) if record else None,
                 "verified": verified

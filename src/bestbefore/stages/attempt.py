@@ -13,13 +13,15 @@ from bestbefore.domain.hold import Held
 from bestbefore.domain.identity import instant
 from bestbefore.domain.outcome import Outcome, Spared
 from bestbefore.domain.policy import Policy
-from bestbefore.domain.selection import HOLD, TAGS
+from bestbefore.domain.selection import HOLD, TAGS, Verdict
 from bestbefore.domain.tags import kept_by_tags
+from bestbefore.domain.versions import Versions
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import LedgerError, Operation, WorkLedger
 from bestbefore.ports.objects import ObjectDeleter, ObjectLister, StoreError, Target, Upload
 from bestbefore.stages.archive import Archiving, Depot
 from bestbefore.stages.confirm import Confirmed
+from bestbefore.stages.entries import by_version
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +55,9 @@ class Attempts:
         )
 
     def make(self, policy: Policy, operations: Sequence[Operation]) -> list[Result]:
-        """One result per operation, in their order. They are of one run and distinct by key.
+        """One result per operation, in their order.
+
+        They are of one run, and distinct by key and version.
 
         Raises LedgerError where the ledger cannot be read: that is no failure of any object.
         """
@@ -89,7 +93,11 @@ class Attempts:
         results = self._look_once_more(policy, operations)
         remaining = _without(operations, results)
         if remaining:
-            targets = [Target(o.key, o.etag, o.last_modified) for o in remaining]
+            source = policy.source
+            hides, bypass = source.versions is Versions.MARKER, source.bypass_governance
+            targets = [
+                Target(o.key, o.etag, o.last_modified, o.version, hides, bypass) for o in remaining
+            ]
             deleted = self.deleter.delete(policy.source.bucket, targets)
             results |= {o.row: result for o, result in zip(remaining, deleted, strict=True)}
         return results
@@ -127,6 +135,8 @@ class Attempts:
 
     def _look_again(self, policy: Policy, operations: Sequence[Operation]) -> dict[int, Result]:
         """Results of those that a second look settles; the rest is still what the plan saw."""
+        if policy.source.by_version:
+            return self._look_at_versions(policy, operations)
         now = self.clock.now()
         doubtful = [
             o for o in operations if o.failed or o.deliveries > 1 or now - o.seen_at > TRUSTED_FOR
@@ -145,6 +155,36 @@ class Attempts:
                     found.last_modified
                 ) != instant(operation.last_modified):
                     results[operation.row] = Outcome.CHANGED
+        return results
+
+    def _look_at_versions(
+        self, policy: Policy, operations: Sequence[Operation]
+    ) -> dict[int, Result]:
+        """The same for single versions.
+
+        An id stays what was seen however old the listing is. But what goes last is made sure of:
+        whatever the ledger holds, it stays while the store shows anything under it.
+        """
+        doubtful = [o for o in operations if o.follows or o.failed or o.deliveries > 1]
+        if not doubtful:
+            return {}
+        seen = by_version(self.lister).look_at(
+            policy.source.bucket, [(o.key, o.version or "") for o in doubtful]
+        )
+        results: dict[int, Result] = {}
+        for operation in doubtful:
+            match seen[operation.key, operation.version or ""]:
+                case None:
+                    results[operation.row] = Outcome.ABSENT
+                case Failure() as failure:
+                    results[operation.row] = failure
+                case found if (
+                    policy.source.versions is Versions.PURGE
+                    and found.version is not None
+                    and found.version.last_to_go
+                ):
+                    why = "others still lie under it, and would come back"
+                    results[operation.row] = Spared(Verdict.COVERS_KEPT, why)
         return results
 
     def _kept_by_tags(self, policy: Policy, operations: Sequence[Operation]) -> dict[int, Result]:

@@ -6,7 +6,7 @@ kept may be gone by then, and what it selected the only good copy that is left.
 
 import logging
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from bestbefore.domain.selection import GENERATION, KEEP_LAST, Listed, Selector,
 from bestbefore.domain.skew import clock_problem
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import Kept, Operation, WorkLedger
-from bestbefore.ports.objects import KeyRange, ObjectLister
+from bestbefore.ports.objects import KeyRange, ObjectLister, unfit
 from bestbefore.stages import pointer
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class Confirmed:
     clock: Clock
     _places: dict[int, tuple[datetime, Failure | None]] = field(default_factory=dict)
     _generations: dict[int, tuple[datetime, frozenset[str]]] = field(default_factory=dict)
-    _groups: dict[tuple[int, str], tuple[datetime, frozenset[str]]] = field(default_factory=dict)
+    _groups: dict[tuple[int, str], tuple[datetime, Mapping[str, str]]] = field(default_factory=dict)
     _pointers: dict[int, tuple[datetime, Pointed]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -108,7 +108,7 @@ class Confirmed:
             )
             for operation in objects:
                 group = groups[operation.row]
-                if group is not None and (not last[group] or operation.key in last[group]):
+                if group is not None and (not last[group] or _is_among(operation, last[group])):
                     why = "it is kept" if last[group] else "a kept one is not there any more"
                     protected.setdefault(operation.row, Spared(KEEP_LAST, why))
         return protected
@@ -136,8 +136,10 @@ class Confirmed:
         planned, here = self.ledger.target(run), facts.target(source.bucket, source.prefix)
         if planned != here:
             problem = f"planned at {planned}, but this worker would delete at {here}"
-        elif facts.versioning is not None:
+        elif facts.versioning is not None and source.versions is None:
             problem = f"{here}: versioning was switched on ({facts.versioning}) after the plan"
+        elif (changed := unfit(facts, source)) is not None:
+            problem = f"{here} is not what it was when this was planned: {changed}"
         else:
             return None
         return Failure(FailureClass.MALFORMED, problem, whole_source=True)
@@ -170,8 +172,9 @@ class Confirmed:
 
     def _kept_last(
         self, policy: Policy, selector: Selector, run: int, groups: Iterable[str]
-    ) -> dict[str, frozenset[str]]:
-        """By group the keys the plan kept, or none if one of them is not there any more."""
+    ) -> dict[str, Mapping[str, str]]:
+        """By group the keys the plan kept and how old what is under them was, or none if one of
+        them is not there any more."""
         with self._lock:
             now = self.clock.now()
             known = {
@@ -192,10 +195,20 @@ class Confirmed:
                     for kept in planned.get(group, ())
                 )
                 known[group] = (
-                    frozenset(kept.key for kept in planned.get(group, ())) if there else frozenset()
+                    {kept.key: instant(kept.last_modified) for kept in planned.get(group, ())}
+                    if there
+                    else {}
                 )
                 self._groups[run, group] = (now, known[group])
             return known
+
+
+def _is_among(operation: Operation, kept: Mapping[str, str]) -> bool:
+    """Whether *operation* is about one of the *kept*: of a key's versions only that one is."""
+    since = kept.get(operation.key)
+    if since is None or operation.version is None:
+        return since is not None
+    return instant(operation.last_modified) >= since
 
 
 def _still_counts(kept: Kept, found: Listed | Failure | None, selector: Selector) -> bool:

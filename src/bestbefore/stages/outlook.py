@@ -72,6 +72,7 @@ def left_over(
     for rest in leftovers:
         left["dead"] += rest.dead
         left["parked"] += rest.parked
+        left["held"] += rest.held
         unfinished = rest.waiting + rest.due + rest.leased + rest.delayed
         if rest.policy in outlook.blocked:
             left[outlook.blocked[rest.policy]] += unfinished

@@ -22,7 +22,7 @@ from bestbefore.domain.run import (
 from bestbefore.domain.skew import clock_problem
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import Answer, PlanLedger, PlanTakenOver
-from bestbefore.ports.objects import ObjectLister
+from bestbefore.ports.objects import ObjectLister, unfit
 from bestbefore.stages.scan import LEASE, Scan, Stopped
 
 log = logging.getLogger(__name__)
@@ -95,12 +95,8 @@ class Planner:
         """Where *policy* looks, once that is known to be fit for planning."""
         source = policy.source
         facts = self.lister.describe(source.bucket)
-        if facts.versioning is not None:
-            raise PlanRefused(
-                f"policies.{policy.name}.objects.bucket: versioning of {source.bucket} is "
-                f"{facts.versioning}, where a plain delete only hides objects and frees nothing; "
-                "versioned buckets are not available yet"
-            )
+        if (problem := unfit(facts, source)) is not None:
+            raise PlanRefused(f"policies.{policy.name}.objects.versions: {problem}")
         if problem := clock_problem(self.clock.now(), facts.server_time, facts.endpoint):
             raise PlanRefused(f"policies.{policy.name}: {problem}")
         return facts.target(source.bucket, source.prefix)

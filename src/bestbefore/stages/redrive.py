@@ -8,9 +8,11 @@ from bestbefore.domain.failure import Failure
 from bestbefore.domain.identity import ObjectIds
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.selection import Selector, Verdict, impossible
+from bestbefore.domain.versions import Versions
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import DeadFilter, DeadLetter, DeadLetters, LedgerError
 from bestbefore.ports.objects import ObjectLister
+from bestbefore.stages.entries import by_version
 
 
 class CorrectionRefused(LedgerError):
@@ -67,19 +69,32 @@ def correct(
     clock: Clock,
     by: str,
     *,
+    version: str | None = None,
     dry_run: bool = False,
 ) -> bytes:
     """Close *letter* as corrected and plan the object *key* in its place, linked to it.
 
-    The object passes the same checks as in a plan of that slot. Returns its operation id. Raises
-    CorrectionRefused where it does not pass them, and StoreError.
+    Where the policy is about single versions, it is the *version* of it. The object passes the
+    same checks as in a plan of that slot. Returns its operation id. Raises CorrectionRefused where
+    it does not pass them, and StoreError.
     """
     if letter.upload_id is not None:
         raise CorrectionRefused("--set key: this is an unfinished upload, which no key can correct")
     if (problem := impossible(key)) is not None:
         raise CorrectionRefused(f"--set key: {problem}")
-    found = lister.look(policy.source.bucket, [key])[key]
     place = f"{policy.source.bucket}/{key}"
+    if policy.source.by_version == (version is None):
+        needed = "takes" if policy.source.by_version else "knows no"
+        raise CorrectionRefused(
+            f"--set: policy {policy.name} {needed} version=ID beside key={key}; "
+            f"`bestbefore explain {policy.name} KEY` lists the ids there are"
+        )
+    if version is not None:
+        wanted = (key, version)
+        found = by_version(lister).look_at(policy.source.bucket, [wanted])[wanted]
+        place += f"?versionId={version}"
+    else:
+        found = lister.look(policy.source.bucket, [key])[key]
     if policy.source.keep_last:
         raise CorrectionRefused(
             f"--set key: what keep_last of policy {policy.name} protects takes a whole listing to "
@@ -89,6 +104,15 @@ def correct(
         raise CorrectionRefused(f"--set key: {place} could not be looked at: {found.error}")
     if found is None:
         raise CorrectionRefused(f"--set key: there is no object {place}")
+    if (
+        policy.source.versions is Versions.PURGE
+        and found.version is not None
+        and found.version.last_to_go
+    ):
+        raise CorrectionRefused(
+            f"--set key: {place} is the newest under its key, and others under it would come back; "
+            "leave it to the next run"
+        )
     cutoff = policy.older_than.before(letter.slot)
     selector = Selector.of(policy.source, cutoff, clock.now(), policy.added_bytes)
     verdict = selector.judge(found)
@@ -97,7 +121,7 @@ def correct(
             f"--set key: policy {policy.name} does not select {place} ({verdict})"
         )
     ids = ObjectIds(policy.name, policy.version, policy.source.bucket)
-    operation_id = ids.of(found.key, found.etag, found.last_modified)
+    operation_id = ids.of(found.key, found.etag, found.last_modified, found.version_id)
     if not dry_run:
         ledger.correct(letter.row, operation_id, found, by, clock.now())
     return operation_id

@@ -48,6 +48,7 @@ from bestbefore.ports.objects import (
     Upload,
 )
 from bestbefore.stages import pointer
+from bestbefore.stages.entries import by_version, entry_page
 
 T = TypeVar("T")
 
@@ -89,13 +90,12 @@ class Scan:
         """Scan what is left of *run*'s ranges. Raises StoreError, PlanTakenOver and Stopped."""
         source = self.policy.source
         if cursors is None:
-            cursors = self._patiently(
-                lambda: self.lister.ranges(source.bucket, source.prefix, PARTS)
-            )
+            cursors = self._patiently(lambda: self._ranges()(source.bucket, source.prefix, PARTS))
             if source.abort_incomplete_uploads:
                 cursors = [*cursors, UPLOADS]
-        drawing = _Drawing(self.policy, run.cutoff, self.clock.now(), self.held)
-        for pages, left in self._pages(cursors):
+        selector = Selector.of(source, run.cutoff, self.clock.now(), self.policy.added_bytes)
+        drawing = _Drawing(self.policy, selector, self.held)
+        for pages, left in self._pages(cursors, selector):
             drawn = drawing.draw(pages, left, self.known)
             if source.reads_tags:
                 self._keep_by_tags(drawn)
@@ -148,7 +148,14 @@ class Scan:
                 raise
         return read
 
-    def _pages(self, ranges: Sequence[KeyRange]) -> Iterator[tuple[list[_Asked], list[KeyRange]]]:
+    def _ranges(self) -> Callable[[str, str, int], Sequence[KeyRange]]:
+        if self.policy.source.by_version:
+            return by_version(self.lister).version_ranges
+        return self.lister.ranges
+
+    def _pages(
+        self, ranges: Sequence[KeyRange], selector: Selector
+    ) -> Iterator[tuple[list[_Asked], list[KeyRange]]]:
         """Pages of all *ranges*, several in flight, with what is left once they are written.
 
         The next page of a range is asked for while this one is being written; pages that are
@@ -157,7 +164,7 @@ class Scan:
         left: dict[int, KeyRange] = dict(enumerate(ranges))
         with ThreadPoolExecutor(max(1, len(ranges)), "list") as pool:
             asked: dict[Future[_Asked], int] = {
-                pool.submit(self._page, keys): part for part, keys in left.items()
+                pool.submit(self._page, keys, selector): part for part, keys in left.items()
             }
             try:
                 while asked:
@@ -174,16 +181,19 @@ class Scan:
                             del left[part]
                         else:
                             left[part] = rest
-                            asked[pool.submit(self._page, rest)] = part
+                            asked[pool.submit(self._page, rest, selector)] = part
                     yield pages, list(left.values())
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
-    def _page(self, keys: KeyRange) -> _Asked:
+    def _page(self, keys: KeyRange, selector: Selector) -> _Asked:
         source = self.policy.source
         asked_at = self.clock.now()
-        ask = self.lister.page if keys.upload is None else self.lister.uploads
-        page = self._patiently(lambda: ask(source.bucket, source.prefix, keys))
+        if source.by_version and keys.upload is None:
+            page = self._patiently(lambda: entry_page(self.lister, source, keys, selector))
+        else:
+            ask = self.lister.page if keys.upload is None else self.lister.uploads
+            page = self._patiently(lambda: ask(source.bucket, source.prefix, keys))
         return _Asked(asked_at, page)
 
     def _patiently(self, ask: Callable[[], T]) -> T:
@@ -217,11 +227,11 @@ def _is_settled(found: Tags) -> bool:
 class _Drawing:
     """Turns listing pages into pages of a plan."""
 
-    def __init__(self, policy: Policy, cutoff: datetime, now: datetime, held: Held) -> None:
+    def __init__(self, policy: Policy, selector: Selector, held: Held) -> None:
         self._policy = policy
         self._source = policy.source
         self._held = held
-        self._selector = Selector.of(policy.source, cutoff, now, policy.added_bytes)
+        self._selector = selector
         self._ids = ObjectIds(policy.name, policy.version, policy.source.bucket)
 
     def draw(
@@ -245,7 +255,7 @@ class _Drawing:
             operation_id = None
             if verdict is Verdict.ELIGIBLE:
                 if held is None or held(item.key) is None:
-                    operation_id = ids.of(item.key, item.etag, item.last_modified)
+                    operation_id = ids.of(item.key, item.etag, item.last_modified, item.version_id)
                     eligible[operation_id] = item
                 else:
                     drawn.protected[HOLD] = drawn.protected.get(HOLD, 0) + 1
@@ -254,7 +264,8 @@ class _Drawing:
             elif verdict in PROTECTIVE:
                 drawn.protected[verdict] = drawn.protected.get(verdict, 0) + 1
             # What no command can carry cannot be one of those that are kept for sure either.
-            if self._source.keeps_some and impossible(item.key) is None:
+            # Nor can what readers do not see any more.
+            if self._source.keeps_some and item.visible and impossible(item.key) is None:
                 self._note_what_is_kept(drawn, item, operation_id)
         for group, kept in drawn.newest.items():
             drawn.newest[group] = heapq.nlargest(

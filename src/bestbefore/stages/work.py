@@ -14,10 +14,11 @@ from datetime import datetime, timedelta
 
 from bestbefore.domain.failure import Failure, FailureClass, GiveUp, TryAgain, decide
 from bestbefore.domain.health import Health
-from bestbefore.domain.outcome import Outcome, Spared
+from bestbefore.domain.outcome import REMOVED, Outcome, Spared
 from bestbefore.domain.pace import Pace
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.report import Report
+from bestbefore.domain.versions import Versions
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import (
     Completed,
@@ -107,6 +108,7 @@ class Worker:
         self._out: dict[Future[list[Result]], _Batch] = {}
         self._paces: dict[tuple[str, str], Pace] = {}
         self._health: dict[str, Health] = {}
+        self._hiding: set[int] = set()  # policies whose deletes free nothing
         self._starved = True
         self._idle_seconds = _FIRST_IDLE_SECONDS
         # A drain waits for what is dated, of which nobody tells it.
@@ -224,6 +226,8 @@ class Worker:
         return len(claimed)
 
     def _send(self, pool: ThreadPoolExecutor, batch: _Batch) -> None:
+        if batch.policy.source.versions is Versions.MARKER:
+            self._hiding.add(batch.version.row)
         attempts = self._h.stores[batch.policy.connection]
         self._out[pool.submit(attempts.make, batch.policy, batch.operations)] = batch
 
@@ -329,7 +333,7 @@ class Worker:
         """Open the breaker of a connection that nobody can use, and close it once one can."""
         connection = batch.version.connection
         health = self._health.setdefault(connection, Health())
-        if any(isinstance(result, Outcome | Spared) for result in results):
+        if any(map(_reached, results)):
             health.succeeded()
             if batch.probe:
                 log.info("breaker closed for %s", connection)
@@ -384,6 +388,13 @@ class Worker:
             self._report.protected.update(
                 s.why.reason for s in accepted if isinstance(s, Completed) and s.why is not None
             )
+        self._report.freed += sum(
+            s.operation.size
+            for s in accepted
+            if isinstance(s, Completed)
+            and s.outcome in REMOVED
+            and s.operation.policy not in self._hiding
+        )
         self._report.dead += sum(isinstance(s, Died) for s in accepted)
         self._report.retried.update(
             s.decision.failure.failure_class for s in accepted if isinstance(s, Retried)
@@ -454,7 +465,7 @@ def longest_hold(policy: Policy, operations: Iterable[Operation]) -> timedelta:
 
 
 def _batches(operations: Sequence[Operation], size: int) -> Iterable[list[Operation]]:
-    """Cut into batches of at most *size*, each of one run and without a key twice."""
+    """Cut into batches of at most *size*, each of one run and without a key (and version) twice."""
     by_run: dict[int, list[Operation]] = {}
     for operation in operations:
         by_run.setdefault(operation.run, []).append(operation)
@@ -467,13 +478,18 @@ def _batches(operations: Sequence[Operation], size: int) -> Iterable[list[Operat
 def _distinct(operations: list[Operation]) -> Iterable[list[Operation]]:
     """*operations* in as few lists as it takes for none to name a key twice: nearly always one."""
     while operations:
-        first = {operation.key: operation for operation in reversed(operations)}
+        first = {(operation.key, operation.version): operation for operation in operations[::-1]}
         if len(first) == len(operations):
             yield operations
             return
         yield list(first.values())
         rows = {operation.row for operation in first.values()}
         operations = [operation for operation in operations if operation.row not in rows]
+
+
+def _reached(result: Result) -> bool:
+    """Whether the store did as it was asked, or said that a lock keeps it from that."""
+    return not isinstance(result, Failure) or result.failure_class is FailureClass.HELD
 
 
 def _seconds(now: datetime) -> float:

@@ -6,6 +6,8 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from bestbefore.adapters.state import followers
+from bestbefore.adapters.state import policies as policy_rows
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, micros, moment
 from bestbefore.adapters.state.schema import generations, newest, operations, runs
@@ -17,6 +19,7 @@ from bestbefore.domain.run import Run
 from bestbefore.domain.selection import GENERATION, KEEP_LAST, Generation, Verdict
 from bestbefore.domain.selection import newest as newest_generations
 from bestbefore.domain.states import RunState, State
+from bestbefore.domain.versions import Versions
 from bestbefore.ports.ledger import Claim, PlanTakenOver
 
 _CHUNK = 500
@@ -46,6 +49,7 @@ def conclude(
     spared = uploads - _uploads(connection, claim.run)
     run_rows.tally(database, connection, claim.run, run_rows.UPLOADS, {"eligible": (-spared, 0)})
     _admit_candidates(database, connection, claim.run, now)
+    _loose_followers(connection, claim.run, now)
     run = run_rows.one(connection, claim.run)
     reason = decide(run)
     if reason is not None:
@@ -166,11 +170,12 @@ def _admit_candidates(
         .where(mine)
         .group_by(operations.c.run_id, operations.c.outcome)
     ).fetchall()  # fmt: skip
+    frees = policy_rows.frees(connection, _policy(connection, run))
     for before, outcome, n, size, reappeared_there in moved:
         run_rows.bump(
             connection, before, planned=-n, completed=-n, reappeared=-int(reappeared_there)
         )
-        freed = int(size) if outcome in REMOVED else 0
+        freed = int(size) if outcome in REMOVED and frees else 0
         run_rows.tally(database, connection, before, "outcome", {outcome: (-n, -freed)})
     planned_again = _move(connection, run, sa.and_(mine, again), state=State.WAITING)
     dead = _move(
@@ -201,6 +206,20 @@ def _admit_candidates(
     )
 
 
+def _loose_followers(connection: sa.Connection, run: int, now: datetime) -> None:
+    """What was only waiting for the decision about others may go, now that it is made."""
+    policy = _policy(connection, run)
+    if followers.versions_of(connection, policy) == Versions.PURGE:
+        followers.release_all(connection, policy, micros(now))
+
+
+def _policy(connection: sa.Connection, run: int) -> int:
+    policy: int = connection.execute(
+        sa.select(runs.c.policy_id).where(runs.c.id == run)
+    ).scalar_one()
+    return policy
+
+
 def _move(
     connection: sa.Connection, run: int, which: sa.ColumnElement[bool], **values: object
 ) -> int:
@@ -218,6 +237,7 @@ def _move(
                 "token": None,
                 "deliveries": 0,
                 "cancelled": False,
+                "held": False,
                 "budget": None,
                 "reason": None,
             }

@@ -6,6 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from bestbefore.adapters.state import followers
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, execute_many, micros, moment
 from bestbefore.adapters.state.queue import load_budget
@@ -113,6 +114,7 @@ class SqlDeadLetters:
                     due_at=micros(now),
                     deliveries=0,
                     corrects=row,
+                    version_id=item.version_id,
                 )
             )
             run_rows.bump(connection, closed.run_id, planned=1, pending=1)
@@ -167,12 +169,15 @@ def _close(
             completed_at=micros(now),
             completed_by=by,
         )
-        .returning(operations.c.run_id, operations.c.policy_id, operations.c.operation_id)
-    ).one_or_none()
+        .returning(operations.c.run_id, operations.c.policy_id, operations.c.operation_id,
+                   operations.c.key, operations.c.version_id)
+    ).one_or_none()  # fmt: skip
     if closed is not None:
         run_rows.bump(connection, closed.run_id, dead=-1, completed=1)
         run_rows.tally(database, connection, closed.run_id, "outcome", {outcome: (1, 0)})
         run_rows.note(connection, outcome, reason, by, now, operation_id=bytes(closed.operation_id))
+        if closed.version_id is not None:
+            followers.release(connection, closed.policy_id, [closed.key], micros(now))
     return closed
 
 
@@ -206,6 +211,7 @@ def _dead_letter(row: Any) -> DeadLetter:
         etag=row.etag,
         last_modified=moment(row.last_modified),
         size=row.size,
+        version_id=row.version_id,
         failure_class=FailureClass(row.failure_class),
         error=row.error,
         attempts=budget.attempts,

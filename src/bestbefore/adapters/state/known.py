@@ -23,6 +23,7 @@ _KNOWN = sa.select(
     operations.c.completed_at,
     operations.c.reappearances,
     operations.c.run_id,
+    operations.c.held,
 ).where(operations.c.operation_id.in_(sa.bindparam("ids", expanding=True)))
 
 
@@ -34,7 +35,7 @@ def known(
     taken = set() if taking_over is None else _parked_before(connection, taking_over)
     for start in range(0, len(operation_ids), _CHUNK):
         chunk = {"ids": operation_ids[start : start + _CHUNK]}
-        for id_, state, outcome, completed_at, reappearances, run in connection.execute(
+        for id_, state, outcome, completed_at, reappearances, run, held in connection.execute(
             _KNOWN, chunk
         ):
             if state == State.WAITING and run in taken:
@@ -44,6 +45,7 @@ def known(
                 Outcome(outcome) if outcome else None,
                 maybe_moment(completed_at),
                 reappearances,
+                held,
             )
     return found
 

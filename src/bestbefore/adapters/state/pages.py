@@ -1,10 +1,12 @@
 """One page of a plan, as functions on an open transaction."""
 
 import json
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
+from bestbefore.adapters.state import followers
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, micros
 from bestbefore.adapters.state.schema import generations, newest, operations, policies, runs
@@ -26,19 +28,36 @@ _COLUMNS = (
     "seen_at",
     "generation",
     "deliveries",
+    "version_id",
+    "follows",
 )
 _UPLOAD_COLUMNS = (*_COLUMNS, "upload_id")
 
 
 def write(
-    database: Database, connection: sa.Connection, row: int, page: PlannedPage, keep_last: int
+    database: Database,
+    connection: sa.Connection,
+    row: int,
+    page: PlannedPage,
+    keep_last: int,
+    now: datetime,
 ) -> None:
     """Write *page* into the run *row*: operations, counts and what the page saw of the newest."""
     counts = dict.fromkeys(Disposition, 0)
     for entry in page.entries:
         counts[entry.disposition] += 1
-    added = _add(database, connection, row, page)
+    # Locked, as two planners of one policy that insert the same operations, each in its own
+    # order, would wait for each other.
+    policy = connection.execute(
+        sa.select(policies.c.id)
+        .join(runs)
+        .where(runs.c.id == row)
+        .with_for_update(of=policies, key_share=True)
+    ).scalar_one()
+    added = _add(database, connection, row, policy, page)
     _mark_candidates(connection, row, page)
+    if by_version(page):
+        _mind_versions(connection, policy, page, micros(now))
     run_rows.bump(
         connection,
         row,
@@ -62,23 +81,23 @@ def write(
     _merge_newest(database, connection, row, page, keep_last)
 
 
-def _add(database: Database, connection: sa.Connection, row: int, page: PlannedPage) -> int:
+def by_version(page: PlannedPage) -> bool:
+    """Whether *page* lists versions: what it means for others is read before it is written."""
+    return any(entry.item.version is not None for entry in page.entries)
+
+
+def _add(
+    database: Database, connection: sa.Connection, row: int, policy: int, page: PlannedPage
+) -> int:
     """Insert new operations; returns how many were really new."""
-    # Locked, as two planners of one policy that insert the same operations, each in its own
-    # order, would wait for each other.
-    policy = connection.execute(
-        sa.select(policies.c.id)
-        .join(runs)
-        .where(runs.c.id == row)
-        .with_for_update(of=policies, key_share=True)
-    ).scalar_one()
     seen_at = micros(page.asked_at)
     values: list[tuple[object, ...]] = []
     uploads: list[tuple[object, ...]] = []
     for operation_id, item, disposition, generation, upload_id in page.entries:
         if disposition is Disposition.NEW:
             new = (operation_id, row, policy, "waiting", item.key, item.etag,
-                   micros(item.last_modified), item.size, seen_at, generation, 0)  # fmt: skip
+                   micros(item.last_modified), item.size, seen_at, generation, 0,
+                   item.version_id, bool(item.version and item.version.last_to_go))  # fmt: skip
             if upload_id is None:
                 values.append(new)
             else:
@@ -90,10 +109,34 @@ def _add(database: Database, connection: sa.Connection, row: int, page: PlannedP
     )
 
 
+def _mind_versions(connection: sa.Connection, policy: int, page: PlannedPage, now: int) -> None:
+    """What a page of versions means for operations that other runs planned."""
+    followers.overtaken(
+        connection,
+        policy,
+        [
+            (entry.item.key, entry.operation_id)
+            for entry in page.entries
+            if entry.item.version is not None and entry.item.version.last_to_go
+        ],
+        now,
+    )
+    pending = [
+        entry.operation_id
+        for entry in page.entries
+        if entry.disposition is Disposition.ALREADY_PENDING
+    ]
+    followers.wake(connection, pending, now)
+
+
 def _mark_candidates(connection: sa.Connection, row: int, page: PlannedPage) -> None:
     """Mark what ended but is listed again; `conclude` decides about it."""
     marked = [
-        {"id_": entry.operation_id, "gen": entry.generation}
+        {
+            "id_": entry.operation_id,
+            "gen": entry.generation,
+            "last": bool(entry.item.version and entry.item.version.last_to_go),
+        }
         for entry in page.entries
         if entry.disposition in (Disposition.AGAIN, Disposition.REAPPEARED)
     ]
@@ -108,6 +151,7 @@ def _mark_candidates(connection: sa.Connection, row: int, page: PlannedPage) -> 
                 candidate_of=row,
                 seen_at=micros(page.asked_at),
                 generation=sa.bindparam("gen"),
+                follows=sa.bindparam("last"),
             ),
             marked,
         )

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from bestbefore.adapters.state import conclusion, known, pages
+from bestbefore.adapters.state import conclusion, followers, known, pages
 from bestbefore.adapters.state import policies as policy_rows
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, micros
@@ -21,6 +21,7 @@ from bestbefore.domain.pointer import Pointer
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.run import Circumstances, Run, Trigger, run_id
 from bestbefore.domain.states import RunState
+from bestbefore.domain.versions import Versions
 from bestbefore.ports.ledger import (
     Answer,
     Claim,
@@ -151,9 +152,9 @@ class SqlPlanLedger:
     def write_page(
         self, claim: Claim, page: PlannedPage, keep_last: int, now: datetime, lease: timedelta
     ) -> Run:
-        with self._db.write(shared=True) as connection:
+        with self._db.write(shared=not pages.by_version(page)) as connection:
             run = run_rows.one(connection, claim.run)
-            pages.write(self._db, connection, claim.run, page, keep_last)
+            pages.write(self._db, connection, claim.run, page, keep_last, now)
             # At the end, so that workers do not wait for the run's row while a page is written.
             held = connection.execute(
                 sa.update(runs)
@@ -207,7 +208,7 @@ class SqlPlanLedger:
     def cancel(self, run_id: str, reason: str, by: str, now: datetime) -> Run:
         with self._db.write() as connection:
             run = run_rows.named(connection, run_id)
-            run_rows.cancel(self._db, connection, run, reason, by, now)
+            self._cancel(connection, run, reason, by, now)
             return run_rows.one(connection, run.row)
 
     def _parked(self, connection: sa.Connection, policy: str) -> list[Run]:
@@ -235,8 +236,18 @@ class SqlPlanLedger:
         )
         successor = run_id(policy.name, policy.version, slot)
         for run in [*parked, *unfinished]:
-            run_rows.cancel(self._db, connection, run, f"taken over by {successor}", by, now)
+            self._cancel(connection, run, f"taken over by {successor}", by, now)
         return parked
+
+    def _cancel(
+        self, connection: sa.Connection, run: Run, reason: str, by: str, now: datetime
+    ) -> None:
+        run_rows.cancel(self._db, connection, run, reason, by, now)
+        policy = connection.execute(
+            sa.select(runs.c.policy_id).where(runs.c.id == run.row)
+        ).scalar_one()
+        if followers.versions_of(connection, policy) == Versions.PURGE:
+            followers.release_all(connection, policy, micros(now))
 
     def _claim(
         self,

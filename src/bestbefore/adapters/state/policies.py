@@ -7,8 +7,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from bestbefore.adapters.state.database import micros
-from bestbefore.adapters.state.schema import policies
+from bestbefore.adapters.state.schema import operations, policies, runs
 from bestbefore.domain.policy import Policy, what_changed
+from bestbefore.domain.versions import Versions
 from bestbefore.ports.ledger import PolicyEdited
 
 
@@ -31,6 +32,14 @@ def refuse_edited(policy: Policy, row: Any) -> None:
         )
 
 
+def frees(connection: sa.Connection, row: int) -> bool:
+    """Whether deleting what this policy version selects frees its bytes, instead of hiding it."""
+    versions = connection.execute(
+        sa.select(policies.c.versions).where(policies.c.id == row)
+    ).scalar_one()
+    return bool(versions != Versions.MARKER)
+
+
 def make_current(connection: sa.Connection, policy: Policy, now: datetime) -> int:
     """The row of this policy version, which becomes the current one."""
     row = stored(connection, policy)
@@ -44,6 +53,7 @@ def make_current(connection: sa.Connection, policy: Policy, now: datetime) -> in
         )
         .values(current=False)
     )
+    _end_waiting(connection, policy, now)
     if row is not None:
         connection.execute(
             sa.update(policies)
@@ -60,6 +70,7 @@ def make_current(connection: sa.Connection, policy: Policy, now: datetime) -> in
             connection=policy.connection,
             bucket=policy.source.bucket,
             action=policy.action,
+            versions=policy.source.versions,
             fingerprint=policy.fingerprint(),
             decides=json.dumps(policy.decides()),
             current=True,
@@ -68,3 +79,22 @@ def make_current(connection: sa.Connection, policy: Policy, now: datetime) -> in
         .returning(policies.c.id)
     ).scalar_one()
     return created
+
+
+def _end_waiting(connection: sa.Connection, policy: Policy, now: datetime) -> None:
+    """What older versions hold is due: for a worker to end it as superseded, not to delete it."""
+    older = sa.select(policies.c.id).where(
+        policies.c.name == policy.name, policies.c.version != policy.version
+    )
+    for row in connection.scalars(older).all():
+        if connection.scalar(sa.select(sa.func.sum(runs.c.held)).where(runs.c.policy_id == row)):
+            connection.execute(
+                sa.update(operations)
+                .where(
+                    operations.c.policy_id == row,
+                    operations.c.state == sa.literal_column("'pending'"),
+                    operations.c.held.is_(True),
+                    operations.c.token.is_(None),
+                )
+                .values(due_at=micros(now))
+            )

@@ -13,8 +13,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from bestbefore.adapters.state import followers
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, micros, moment
+from bestbefore.adapters.state.followers import Purging
 from bestbefore.adapters.state.replay import replays
 from bestbefore.adapters.state.schema import operations, runs
 from bestbefore.domain.failure import Budget, FailureClass
@@ -32,13 +34,17 @@ class StateQueue:
 
     def __init__(self, database: Database) -> None:
         self._db = database
+        self._purging = Purging(database)
 
     def publish(self, span: Span, now: datetime) -> int:
-        with self._db.write(shared=True) as connection:
+        purges = self._purging.of([span.policy])
+        with self._db.write(shared=not purges) as connection:
             published = connection.execute(
                 _PUBLISH, {**span._asdict(), "now": micros(now)}
             ).rowcount
             run_rows.bump(connection, span.run, waiting=-published, pending=published)
+            if purges:
+                followers.tie(connection, *span, micros(now))
             if published:
                 self._db.ring(connection)
             return published
@@ -150,7 +156,7 @@ def load_budget(stored: str | None) -> Budget:
 def _operation(row: Sequence[Any], token: int) -> Operation:
     """A claimed row, its columns in the order of `_CLAIMED`: by position, as names cost a third."""
     (id_, operation_id, policy, run, key, etag, last_modified, size, seen_at, deliveries,
-     budget, last_failed_at, cancelled, upload_id) = row  # fmt: skip
+     budget, last_failed_at, cancelled, upload_id, version, follows, held) = row  # fmt: skip
     return Operation(
         id_,
         operation_id,
@@ -167,6 +173,9 @@ def _operation(row: Sequence[Any], token: int) -> Operation:
         token,
         cancelled,
         upload_id,
+        version,
+        follows,
+        held,
     )
 
 
@@ -198,6 +207,9 @@ _CLAIMED = (
     operations.c.last_failed_at,
     operations.c.cancelled,
     operations.c.upload_id,
+    operations.c.version_id,
+    operations.c.follows,
+    operations.c.held,
 )
 
 

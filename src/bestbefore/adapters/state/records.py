@@ -24,6 +24,7 @@ from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.run import Run
 from bestbefore.domain.states import State
+from bestbefore.domain.versions import Versions
 from bestbefore.ports.records import (
     ArchiveRecord,
     Attempt,
@@ -47,6 +48,7 @@ OPERATIONS = (
         policies.c.owner,
         policies.c.bucket,
         policies.c.action,
+        policies.c.versions,
         runs.c.run_id.label("public_run_id"),
         runs.c.slot,
         runs.c.cutoff,
@@ -183,12 +185,14 @@ class SqlRecords:
 def _policy_record(connection: sa.Connection, policy: Any, overdue_before: int) -> PolicyRecord:
     # Everything of that name: older versions' operations are still there until they are dropped.
     mine = sa.select(runs).join(policies).where(policies.c.name == policy.name).subquery()
-    left = mine.c.waiting + mine.c.pending + mine.c.dead
+    undone = mine.c.waiting + mine.c.pending - mine.c.held
+    left = undone + mine.c.dead
     is_overdue = sa.and_(mine.c.first_slot < overdue_before, left > 0)
-    backlog, dead, overdue, oldest = connection.execute(
+    backlog, dead, held, overdue, oldest = connection.execute(
         sa.select(
-            sa.func.coalesce(run_rows.total(mine.c.waiting + mine.c.pending), 0),
+            sa.func.coalesce(run_rows.total(undone), 0),
             sa.func.coalesce(run_rows.total(mine.c.dead), 0),
+            sa.func.coalesce(run_rows.total(mine.c.held), 0),
             sa.func.coalesce(run_rows.total(sa.case((is_overdue, left), else_=0)), 0),
             sa.func.min(sa.case((is_overdue, mine.c.first_slot))),
         )
@@ -206,6 +210,7 @@ def _policy_record(connection: sa.Connection, policy: Any, overdue_before: int) 
         dead,
         overdue,
         maybe_moment(oldest),
+        held,
     )
 
 
@@ -285,4 +290,7 @@ def operation_record(row: Any) -> OperationRecord:
         reason=row.reason,
         archive=_archive_record(row),
         upload_id=row.upload_id,
+        version_id=row.version_id,
+        held=row.held,
+        hides=row.versions == Versions.MARKER,
     )

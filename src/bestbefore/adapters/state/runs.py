@@ -117,14 +117,14 @@ def drain_if_done(connection: sa.Connection, row: int) -> None:
             runs.c.state == RunState.OPEN,
             runs.c.complete.is_(True),
             runs.c.waiting == 0,
-            runs.c.pending == 0,
+            runs.c.pending == runs.c.held,
         )
         .values(state=RunState.DRAINED)
     )
 
 
 def reopen(connection: sa.Connection, row: int) -> None:
-    """Open a drained run again, as something in it was redriven."""
+    """Open a drained run again, as something in it was redriven or is held no more."""
     connection.execute(
         sa.update(runs)
         .where(runs.c.id == row, runs.c.state == RunState.DRAINED)
@@ -152,6 +152,11 @@ def cancel(
             sa.or_(operations.c.token.is_(None), operations.c.due_at <= micros(now)),
         ),
     }
+    held = connection.execute(
+        sa.select(sa.func.count()).select_from(operations).where(
+            operations.c.run_id == run.row, idle[State.PENDING], operations.c.held.is_(True)
+        )
+    ).scalar_one() if run.held else 0  # fmt: skip
     ended = {
         state: connection.execute(
             sa.update(operations)
@@ -163,6 +168,7 @@ def cancel(
                 completed_by=by,
                 token=None,
                 due_at=None,
+                held=sa.false(),
             )
         ).rowcount
         for state, which in idle.items()
@@ -183,6 +189,7 @@ def cancel(
         waiting=-ended[State.WAITING],
         pending=-ended[State.PENDING],
         completed=total,
+        held=-held,
     )
     tally(database, connection, run.row, "outcome", {Outcome.CANCELLED: (total, 0)})
     note(connection, "cancel", reason, by, now, policy=run.policy, run_id=run.run_id)
@@ -257,4 +264,5 @@ def _run(row: Any, tallied: Mapping[str, Mapping[str, int]]) -> Run:
         dead=row.dead,
         pruned=row.pruned,
         uploads=tallied.get(UPLOADS, {}),
+        held=row.held,
     )

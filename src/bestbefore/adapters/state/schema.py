@@ -25,6 +25,10 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
+UNSETTLED = "version_id IS NOT NULL AND (state <> 'completed' OR candidate_of IS NOT NULL)"
+TIED = "follows AND held"
+"""Conditions of partial indexes; a query has to repeat them word for word to use them."""
+
 # SQLite only grows an INTEGER PRIMARY KEY by itself; elsewhere a million a night wants 64 bits.
 _Row = BigInteger().with_variant(Integer, "sqlite")
 
@@ -42,6 +46,7 @@ policies = Table(
     Column("decides", Text, nullable=False),  # JSON, to name what changed
     Column("current", Boolean, nullable=False),
     Column("planned_at", BigInteger, nullable=False),
+    Column("versions", String),  # what goes in a bucket that keeps versions
     UniqueConstraint("name", "version"),
 )
 
@@ -81,6 +86,7 @@ runs = Table(
     Column("dead", BigInteger, nullable=False, server_default=text("0")),
     # Of the completed ones: those whose operations upkeep has exported and taken out.
     Column("pruned", BigInteger, nullable=False, server_default=text("0")),
+    Column("held", BigInteger, nullable=False, server_default=text("0")),  # of the pending ones
     UniqueConstraint("policy_id", "slot"),  # the lock on a slot
     postgresql_with={"fillfactor": 30},
 )
@@ -158,6 +164,11 @@ operations = Table(
     Column("archive_etag", String),
     Column("restored_at", BigInteger),
     Column("restored_etag", String),
+    Column("version_id", String),
+    # The newest entry of its key, which must not go before those under it.
+    Column("follows", Boolean, nullable=False, server_default=text("false")),
+    # Pending, and waits for a lock or for what lies under it; `due_at` may be as good as never.
+    Column("held", Boolean, nullable=False, server_default=text("false")),
     Index("operations_waiting", "run_id", "id", sqlite_where=text("state = 'waiting'"),
           postgresql_where=text("state = 'waiting'")),
     Index("operations_due", "policy_id", "due_at", sqlite_where=text("state = 'pending'"),
@@ -169,6 +180,11 @@ operations = Table(
           postgresql_where=text("candidate_of IS NOT NULL")),
     Index("operations_corrects", "corrects", sqlite_where=text("corrects IS NOT NULL"),
           postgresql_where=text("corrects IS NOT NULL")),
+    # Of buckets that keep versions only, so that the others pay nothing for them.
+    Index("operations_unsettled", "policy_id", "key", sqlite_where=text(UNSETTLED),
+          postgresql_where=text(UNSETTLED)),
+    Index("operations_tied", "policy_id", "key", sqlite_where=text(TIED),
+          postgresql_where=text(TIED)),
     postgresql_with={"fillfactor": 70, "autovacuum_vacuum_scale_factor": 0.01,
                      "autovacuum_analyze_scale_factor": 0.02},
 )  # fmt: skip

@@ -7,8 +7,11 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from bestbefore.adapters.state import copies as copy_rows
+from bestbefore.adapters.state import followers
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, maybe_moment, micros, moment
+from bestbefore.adapters.state.followers import Purging
+from bestbefore.adapters.state.policies import frees
 from bestbefore.adapters.state.queue import change_claimed, dump_budget
 from bestbefore.adapters.state.replay import replays
 from bestbefore.adapters.state.schema import (
@@ -51,6 +54,7 @@ class SqlWorkLedger:
 
     def __init__(self, database: Database) -> None:
         self._db = database
+        self._purging = Purging(database)
 
     def versions(self) -> Sequence[PolicyVersion]:
         with self._db.read() as connection:
@@ -132,18 +136,30 @@ class SqlWorkLedger:
 
     def record(self, settlements: Sequence[Settlement], by: str, now: datetime) -> list[Operation]:
         late: list[Operation] = []
-        with self._db.write(shared=True) as connection:
+        purging = self._purging.of(s.operation.policy for s in settlements)
+        with self._db.write(shared=not purging) as connection:
             changed = _Changes()
-            late += _complete(
-                connection, [s for s in settlements if isinstance(s, Completed)], by, now, changed
-            )
+            ended = [s for s in settlements if isinstance(s, Completed)]
+            late += _complete(connection, ended, by, now, changed)
             for settlement in settlements:
                 if isinstance(settlement, Retried | Died) and not _fail(
                     connection, settlement, by, now, changed
                 ):
                     late.append(settlement.operation)
+            self._release_followers(connection, ended, purging, now)
             changed.write(self._db, connection)
         return late
+
+    def _release_followers(
+        self,
+        connection: sa.Connection,
+        ended: Sequence[Completed],
+        purging: Sequence[int],
+        now: datetime,
+    ) -> None:
+        for policy in purging:
+            keys = [o.key for o, *_ in ended if o.policy == policy]
+            followers.release(connection, policy, keys, micros(now))
 
     def bury_crashed(self, policies_: Collection[int], limit: int, now: datetime) -> int:
         lapsed = sa.and_(
@@ -154,7 +170,7 @@ class SqlWorkLedger:
         )
         with self._db.write() as connection:
             found = connection.execute(
-                sa.select(operations.c.run_id, operations.c.id).where(lapsed)
+                sa.select(operations.c.run_id, operations.c.id, operations.c.held).where(lapsed)
             ).fetchall()
             if not found:
                 return 0
@@ -167,6 +183,7 @@ class SqlWorkLedger:
                     token=None,
                     due_at=None,
                     deliveries=0,
+                    held=sa.false(),
                     budget=dump_budget(Budget({FailureClass.CRASHED: limit}, {})),
                     failure_class=FailureClass.CRASHED,
                     error=error,
@@ -189,7 +206,8 @@ class SqlWorkLedger:
             )
             for run in {row.run_id for row in found}:
                 n = sum(row.run_id == run for row in found)
-                run_rows.bump(connection, run, pending=-n, dead=n)
+                held = sum(row.run_id == run and row.held for row in found)
+                run_rows.bump(connection, run, pending=-n, dead=n, held=-held)
                 run_rows.drain_if_done(connection, run)
             return len(found)
 
@@ -212,14 +230,14 @@ class SqlWorkLedger:
             ).fetchall()
             found = []
             for policy, name, version, waiting, parked, dead, planning, planners in by_state:
-                due, leased, delayed, next_due = connection.execute(
+                due, leased, delayed, held, next_due = connection.execute(
                     _PENDING, {"policy": policy, "now": micros(now)}
                 ).one()
-                if any((waiting, parked, dead, planning, due, leased, delayed)):
+                if any((waiting, parked, dead, planning, due, leased, delayed, held)):
                     found.append(
                         Leftover(policy, name, version, parked, waiting, due or 0, leased or 0,
                                  delayed or 0, dead, maybe_moment(next_due), planning > 0,
-                                 planning > 0 and not planners)
+                                 planning > 0 and not planners, held or 0)
                     )  # fmt: skip
             return found
 
@@ -374,10 +392,12 @@ def _is_planned_by_somebody(now: datetime) -> sa.ColumnElement[bool]:
 _DUE = operations.c.due_at <= sa.bindparam("now")
 _LEASED = sa.and_(operations.c.due_at > sa.bindparam("now"), operations.c.token.is_not(None))
 _DELAYED = sa.and_(operations.c.due_at > sa.bindparam("now"), operations.c.token.is_(None))
+_HELD = sa.and_(_DELAYED, operations.c.held.is_(True))
 _PENDING = sa.select(
     sa.func.sum(_if(_DUE, 1)),
     sa.func.sum(_if(_LEASED, 1)),
-    sa.func.sum(_if(_DELAYED, 1)),
+    sa.func.sum(_if(sa.and_(_DELAYED, operations.c.held.is_(False)), 1)),
+    sa.func.sum(_if(_HELD, 1)),
     sa.func.min(operations.c.due_at),
 ).where(
     operations.c.state == sa.literal_column("'pending'"),
@@ -405,6 +425,8 @@ class _Changes:
     def write(self, database: Database, connection: sa.Connection) -> None:
         for run, counts in sorted(self._counts.items()):
             run_rows.bump(connection, run, **counts)
+            if counts.get("held", 0) < 0:
+                run_rows.reopen(connection, run)
             run_rows.drain_if_done(connection, run)
         for (run, kind), names in sorted(self._tallies.items()):
             run_rows.tally(database, connection, run, kind, names)
@@ -441,6 +463,7 @@ def _complete(
                 due_at=None,
                 deliveries=0,
                 **({} if why is None else {"reason": str(why)}),
+                held=sa.false(),
             ),
         )
         late += refused
@@ -448,14 +471,17 @@ def _complete(
         if outcome is Outcome.CHANGED:
             kept = [operation.row for operation in ended if operation.row not in gone]
             copy_rows.note_left_behind(connection, kept, by, now)
-        runs_: dict[int, list[int]] = {}
+        runs_: dict[int, list[Operation]] = {}
         for operation in ended:
             if operation.row not in gone:
-                runs_.setdefault(operation.run, []).append(operation.size)
-        for run, sizes in runs_.items():
-            freed = sum(sizes) if outcome in REMOVED else 0
-            changed.count(run, pending=-len(sizes), completed=len(sizes))
-            changed.tally(run, "outcome", outcome, len(sizes), freed)
+                runs_.setdefault(operation.run, []).append(operation)
+        for run, those in runs_.items():
+            held = sum(operation.held for operation in those)
+            changed.count(run, pending=-len(those), completed=len(those), held=-held)
+            freed = 0
+            if outcome in REMOVED and frees(connection, those[0].policy):
+                freed = sum(operation.size for operation in those)
+            changed.tally(run, "outcome", outcome, len(those), freed)
     return late
 
 
@@ -470,12 +496,14 @@ def _fail(
     operation, decision = settlement
     died = isinstance(settlement, Died)
     failure = decision.failure
+    held = not died and failure.failure_class is FailureClass.HELD
     updated = connection.execute(
         _FAIL.values(
             state=State.DEAD if died else State.PENDING,
             due_at=None if isinstance(settlement, Died) else micros(settlement.decision.due_at),
             token=None,
             deliveries=0,
+            held=held,
             budget=dump_budget(decision.budget),
             failure_class=failure.failure_class,
             error=failure.error,
@@ -496,8 +524,8 @@ def _fail(
         )
     )
     if died:
-        changed.count(operation.run, pending=-1, dead=1)
+        changed.count(operation.run, pending=-1, dead=1, held=-operation.held)
     else:
-        changed.count(operation.run)
+        changed.count(operation.run, held=held - operation.held)
         changed.tally(operation.run, "retried", failure.failure_class, 1)
     return True

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from bestbefore.app.settings.problems import Place, Unfit, shown
+from bestbefore.domain.versions import Versions
 
 _REMOVE = "remove it until then"
 
@@ -17,10 +18,7 @@ KEYS: Mapping[Place, Mapping[str, str]] = {
         "catch_up": "remove it: a run takes all overdue work",
         "rows": _REMOVE,
     },
-    ("policies", "*", "objects"): {
-        "versions": "remove it: buckets must be unversioned so far",
-        "bypass_governance": _REMOVE,
-    },
+    ("policies", "*", "objects"): {},
 }
 """Keys by place, with what to do meanwhile."""
 
@@ -50,6 +48,11 @@ def action(value: str) -> str:
 def folder_markers(value: str) -> str:
     """``[policies.NAME.objects] folder_markers``"""
     return _choice(value, ["keep", "delete"])
+
+
+def versions(value: str) -> str:
+    """``[policies.NAME.objects] versions``"""
+    return _choice(value, [*Versions])
 
 
 def _choice(value: str, available: Sequence[str], later: Sequence[str] = ()) -> str:

@@ -23,6 +23,7 @@ from bestbefore.domain.archive import Archive
 from bestbefore.domain.failure import Attempts
 from bestbefore.domain.finding import Finding, Level
 from bestbefore.domain.policy import ObjectSource, Policy, Reach
+from bestbefore.domain.versions import Versions
 
 _DEFAULT_STATE = "sqlite:///bestbefore.db"
 
@@ -189,6 +190,8 @@ def _source(written: ObjectsSection) -> ObjectSource:
         lacks_tags=written.lacks_tags,
         current_pointer=written.current_pointer,
         abort_incomplete_uploads=written.abort_incomplete_uploads,
+        versions=Versions(written.versions) if written.versions else None,
+        bypass_governance=written.bypass_governance,
     )
 
 

@@ -43,6 +43,13 @@ def check(raw: Raw) -> Iterator[Problem]:
             yield from _uploads(place, objects)
             yield from _tags(place, objects)
             yield from _able(place, objects, stores)
+            yield from _versions(place, objects)
+            if "versions" in objects and policy.get("action") == "archive":
+                yield Problem(
+                    (*place, "versions"),
+                    "single versions are not archived, and a hidden object needs no archive",
+                    'remove it, or write action = "delete"',
+                )
 
 
 def archives(
@@ -262,7 +269,7 @@ def _tags(place: Place, objects: Raw) -> Iterator[Problem]:
 def _able(place: Place, objects: Raw, stores: Raw) -> Iterator[Problem]:
     """What only some kinds of stores know of their objects."""
     if _store_kind(objects, stores) == "directory":
-        for key in (*_OF_OBJECTS, "folder_markers", "abort_incomplete_uploads"):
+        for key in (*_OF_OBJECTS, "folder_markers", "abort_incomplete_uploads", "versions"):
             if key in objects:
                 yield Problem(
                     (*place, key),
@@ -301,3 +308,28 @@ def _kept(place: Place, objects: Raw) -> Iterator[Problem]:
                 f"expected it beside {key}, found none ({why})",
                 f"add {needed}, or remove {key}",
             )
+
+
+def _versions(place: Place, objects: Raw) -> Iterator[Problem]:
+    chosen = objects.get("versions")
+    if objects.get("bypass_governance") is True and chosen not in ("noncurrent", "purge"):
+        yield Problem(
+            (*place, "bypass_governance"),
+            'expected versions = "noncurrent" or "purge" beside it, as only the removal of a '
+            "version can be stopped by a retention",
+            "remove it, or choose one of them",
+        )
+    for key in ("tags", "lacks_tags"):
+        if key in objects and chosen in ("noncurrent", "purge"):
+            yield Problem(
+                (*place, key),
+                "it is read of the objects that readers see, not of their single versions",
+                f'remove it, or write versions = "marker" (not {shown(chosen)})',
+            )
+    if "keep_last" in objects and chosen == "noncurrent":
+        yield Problem(
+            (*place, "keep_last"),
+            "it counts the objects that readers see, none of which "
+            'versions = "noncurrent" ever touches; it does not count versions of one key',
+            "remove it",
+        )

@@ -94,6 +94,8 @@ class ObjectsSection(Section):
     tags: Annotated[tuple[tuple[str, str], ...], PlainValidator(values.tags)] = ()
     lacks_tags: Annotated[tuple[str, ...], PlainValidator(values.tag_names)] = ()
     current_pointer: Annotated[str, AfterValidator(values.object_key)] | None = None
+    versions: Annotated[str, AfterValidator(later.versions)] | None = None
+    bypass_governance: bool = False
     abort_incomplete_uploads: bool = False
 
 

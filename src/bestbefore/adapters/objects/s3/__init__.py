@@ -1,4 +1,4 @@
-"""S3 and what speaks its language: unversioned buckets, a lister, a deleter and a copier."""
+"""S3 and what speaks its language: a lister, a deleter and a copier, for objects and versions."""
 
 from bestbefore.adapters.objects.s3.client import Connection, S3Settings, connect
 from bestbefore.adapters.objects.s3.copying import S3Copier

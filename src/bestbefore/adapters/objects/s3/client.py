@@ -30,7 +30,7 @@ from bestbefore.ports.endpoints import EndpointMemory
 
 MOST_CONNECTIONS = 64
 _BODY = "BestbeforeBody"
-_READ_HERE = ("ListObjectsV2", "DeleteObjects")
+_READ_HERE = ("ListObjectsV2", "ListObjectVersions", "DeleteObjects")
 """Operations whose successful answers we parse ourselves; errors stay botocore's."""
 
 

@@ -146,6 +146,7 @@ class Conditions:
 
 
 def probe_key(beside: str) -> str:
+    """A key that does not exist, in the folder of the key *beside*."""
     folder, slash, _ = beside.rpartition("/")
     name = f"{folder}{slash}.bestbefore-probe-{secrets.token_hex(8)}"
     return name if len(name.encode()) <= MAX_KEY_BYTES else name[len(folder + slash) :]

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, TypeAlias
+from functools import partial
+from operator import attrgetter
+from typing import TypeAlias
 
 from bestbefore.adapters.objects.s3.client import Connection, Reply, S3Settings, connect
 from bestbefore.adapters.objects.s3.conditions import Call, Condition, Conditions
 from bestbefore.adapters.objects.s3.crew import SIZE
 from bestbefore.adapters.objects.s3.dialect import readable
+from bestbefore.adapters.objects.s3.entries import EntryLooker, EntryPages
 from bestbefore.adapters.objects.s3.errors import (
-    NO_ANSWER,
     SENT_AGAIN,
     SKEWED,
     Refusal,
@@ -17,8 +19,10 @@ from bestbefore.adapters.objects.s3.errors import (
     bad_answer,
 )
 from bestbefore.adapters.objects.s3.findings import findings
+from bestbefore.adapters.objects.s3.halving import Halving, Result, Tried
 from bestbefore.adapters.objects.s3.looking import Looker
 from bestbefore.adapters.objects.s3.pages import Pages
+from bestbefore.adapters.objects.s3.removing import EntryRemover
 from bestbefore.adapters.objects.s3.uploads import Uploads
 from bestbefore.adapters.objects.s3.wire import carries, deletion, parse_deletion
 from bestbefore.domain.failure import Failure, FailureClass
@@ -29,36 +33,17 @@ from bestbefore.domain.selection import Listed, impossible
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.objects import StoreError, Target, Upload
 
-Result: TypeAlias = Outcome | Failure
 Results: TypeAlias = dict[str, Result]
 
 _CHANGED = frozenset({"PreconditionFailed", "412"})
 _GONE = frozenset({"NoSuchKey", "404"})
 
-_ONE_OF_THEM = frozenset({FailureClass.MALFORMED, FailureClass.UNKNOWN})
-"""Failures of a whole request that one odd key may cause: looked into down to the single key."""
 
-_NONE_OF_THEM = frozenset({FailureClass.THROTTLED, FailureClass.CREDENTIALS})
-"""Failures of a whole request that no key in it causes and that more requests only feed."""
-
-
-class _Tried(NamedTuple):
-    """What one try came to: *results*, and what is *left* when its request *failed*."""
-
-    results: Results
-    left: Sequence[Target] = ()
-    failed: RequestFailed | None = None
-
-    def fails_as(self, failure: Failure) -> bool:
-        """Whether its request failed as *failure* did, or a look before it did so for all."""
-        ends = self.results.values() if self.failed is None else [self.failed.failure]
-        return all(
-            isinstance(end, Failure) and end.failure_class is failure.failure_class for end in ends
-        )
+_KEY = attrgetter("key")
 
 
 class S3Deleter:
-    """An `ObjectDeleter` over one S3 endpoint, for any number of threads.
+    """An `ObjectDeleter` and `VersionDeleter` over one S3 endpoint, for any number of threads.
 
     Every delete carries the ETag that was seen, so the store itself compares and deletes in one
     step, if it honours that. Where it does not, a fresh look right before the delete decides.
@@ -72,8 +57,12 @@ class S3Deleter:
         self._conditions = Conditions(self._connection)
         self._traits = self._connection.traits
         self._uploads = Uploads(self._connection)
+        entries = EntryLooker(self._connection, EntryPages(self._connection))
+        self._remover = EntryRemover(self._connection, entries)
 
     def delete(self, bucket: str, targets: Sequence[Target]) -> Sequence[Outcome | Failure]:
+        if targets and targets[0].version is not None:
+            return self._remover.remove(bucket, targets)
         results: Results = {}
         in_body: list[Target] = []
         in_url: list[Target] = []
@@ -101,29 +90,28 @@ class S3Deleter:
     def check(self, bucket: str, prefix: str) -> Sequence[Finding]:
         return list(findings(self._traits, self._conditions, bucket, prefix))
 
+    def check_versions(self, bucket: str, prefix: str) -> Sequence[Finding]:
+        return self._remover.check(bucket, prefix)
+
     def _with(self, call: Call, bucket: str, targets: Sequence[Target]) -> Results:
         """Delete *targets* by *call*, looking at them first if it ignores conditions."""
         condition = self._conditions.of(bucket, call, targets[0].key)
         if condition is Condition.NO_CALL:
             return self._with(Call.SINGLE, bucket, targets)
         if call is Call.MULTI:
-            return self._in_batches(bucket, condition, targets)
+            return Halving(
+                name=_KEY,
+                try_=partial(self._try, bucket, condition),
+                alone=partial(self._alone, bucket),
+                about=partial(_about, bucket),
+                traits=self._traits,
+            ).settle(targets)
         results: Results = {}
         # What was looked at is deleted in the same breath: no more at once than are sent at once.
         size = len(targets) if condition is Condition.HONOURED else SIZE
         for start in range(0, len(targets), size):
             settled, left = self._looked_at(bucket, condition, targets[start : start + size])
             results |= settled | self._singly(bucket, condition, left)
-        return results
-
-    def _in_batches(self, bucket: str, condition: Condition, targets: Sequence[Target]) -> Results:
-        """As few DeleteObjects as the store takes so many keys in."""
-        results: Results = {}
-        while targets:
-            size = self._traits.batch_limit
-            tried = self._try(bucket, condition, targets[:size])
-            results |= self._settled(bucket, condition, tried)
-            targets = targets[size:]
         return results
 
     def _looked_at(
@@ -140,7 +128,7 @@ class S3Deleter:
         settled = {key: result for key, result in seen.items() if result is not None}
         return settled, [target for target in targets if target.key not in settled]
 
-    def _try(self, bucket: str, condition: Condition, batch: Sequence[Target]) -> _Tried:
+    def _try(self, bucket: str, condition: Condition, batch: Sequence[Target]) -> Tried[str]:
         """A look at *batch* if it takes one, then one DeleteObjects for what is left of it."""
         tried = self._try_once(bucket, condition, batch)
         if tried.failed is None or condition is Condition.HONOURED:
@@ -151,58 +139,18 @@ class S3Deleter:
         again = self._try_once(bucket, condition, tried.left)
         return again._replace(results=tried.results | again.results)
 
-    def _try_once(self, bucket: str, condition: Condition, batch: Sequence[Target]) -> _Tried:
+    def _try_once(self, bucket: str, condition: Condition, batch: Sequence[Target]) -> Tried[str]:
         results, left = self._looked_at(bucket, condition, batch)
         if not left:
-            return _Tried(results)
+            return Tried(results)
         answer = self._one_request(bucket, condition, left)
         if isinstance(answer, RequestFailed):
-            return _Tried(results, left, answer)
-        return _Tried(results | answer)
+            return Tried(results, left, answer)
+        return Tried(results | answer)
 
-    def _settled(self, bucket: str, condition: Condition, tried: _Tried) -> Results:
-        """The results of *tried*, after as few more requests as it takes to be fair."""
-        if tried.failed is None:
-            return tried.results
-        return tried.results | self._divided(bucket, condition, tried.left, tried.failed)
-
-    def _divided(
-        self, bucket: str, condition: Condition, batch: Sequence[Target], failed: RequestFailed
-    ) -> Results:
-        """What becomes of *batch* after the request with all of it has *failed*.
-
-        That says nothing about one key, so it is sent again in halves. An outage is told from a
-        bad key by both halves failing as the whole did, and where each try costs a timeout
-        already by the first.
-        """
-        failure = failed.failure
-        charged: Results = {target.key: _about(bucket, target, failure) for target in batch}
-        if failure.whole_source or failure.failure_class in _NONE_OF_THEM or failure.retry_after:
-            return charged
-        if len(batch) == 1:
-            return self._alone(bucket, batch[0], failure, charged)
-        if len(batch) > self._traits.batch_limit:
-            return self._in_batches(bucket, condition, batch)  # which was learnt meanwhile
-        middle = len(batch) // 2
-        first = self._try(bucket, condition, batch[:middle])
-        if failed.code == NO_ANSWER and first.fails_as(failure):
-            return charged | first.results
-        second = self._try(bucket, condition, batch[middle:])
-        if (
-            failure.failure_class not in _ONE_OF_THEM
-            and first.fails_as(failure)
-            and second.fails_as(failure)
-        ):
-            return charged | first.results | second.results
-        if failure.failure_class in _ONE_OF_THEM and first.failed is second.failed is None:
-            self._traits.refused_together(len(batch))
-        return self._settled(bucket, condition, first) | self._settled(bucket, condition, second)
-
-    def _alone(self, bucket: str, target: Target, failure: Failure, charged: Results) -> Results:
-        """*target*, for which even a DeleteObjects of its own ended in *failure*."""
-        if failure.failure_class not in _ONE_OF_THEM:
-            return charged
-        return self._with(Call.SINGLE, bucket, [target])
+    def _alone(self, bucket: str, target: Target) -> Result:
+        """*target*, for which even a DeleteObjects of its own failed."""
+        return self._with(Call.SINGLE, bucket, [target])[target.key]
 
     def _one_request(
         self, bucket: str, condition: Condition, batch: Sequence[Target]
@@ -229,7 +177,7 @@ class S3Deleter:
                 results[target.key] = self._refused(bucket, target, refusal, reply.headers)
             elif target.key in answer.deleted:
                 marked = answer.deleted[target.key] is not None
-                results[target.key] = _hidden(bucket, target) if marked else Outcome.DELETED
+                results[target.key] = _ended(bucket, target, marked=marked)
             else:
                 said = f"s3://{bucket}/{target.key}: the store's answer does not name the key"
                 results[target.key] = Failure(FailureClass.UNKNOWN, said)
@@ -283,8 +231,7 @@ class S3Deleter:
             if failed.code in _CHANGED:
                 return self._doubted(bucket, [target])[target.key]
             return failed
-        marked = reply.fields.get("DeleteMarker") is True
-        return _hidden(bucket, target) if marked else Outcome.DELETED
+        return _ended(bucket, target, marked=reply.fields.get("DeleteMarker") is True)
 
     def _doubted(self, bucket: str, targets: Sequence[Target]) -> Results:
         """*targets* whose condition did not hold: something else is there, or nothing."""
@@ -317,11 +264,14 @@ def _judged(target: Target, look: Listed | Failure | None) -> Outcome | Failure 
     return None if same else Outcome.CHANGED
 
 
-def _hidden(bucket: str, target: Target) -> Failure:
-    """*target* got a delete marker: its bytes stay, and so would those of all that come after it.
+def _ended(bucket: str, target: Target, *, marked: bool) -> Result:
+    """*target* was deleted, or *marked* as deleted: its bytes stay, and so would those of all that
+    come after it, which has to be meant.
 
     The marker stays too. Only a person knows who switched versioning on, and what for.
     """
+    if target.hides or not marked:
+        return Outcome.DELETED
     error = (
         f"s3://{bucket}/{target.key}: versioning was switched on after this was planned: only a "
         "delete marker was written, which stays and hides the object; nothing was freed"

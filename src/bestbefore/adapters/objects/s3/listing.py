@@ -6,6 +6,8 @@ from email.utils import parsedate_to_datetime
 
 from bestbefore.adapters.objects.s3 import reading
 from bestbefore.adapters.objects.s3.client import Connection, Reply, S3Settings, connect
+from bestbefore.adapters.objects.s3.dialect import Order
+from bestbefore.adapters.objects.s3.entries import EntryLooker, EntryPages, next_entries
 from bestbefore.adapters.objects.s3.errors import NOT_IMPLEMENTED, RequestFailed
 from bestbefore.adapters.objects.s3.looking import Looker
 from bestbefore.adapters.objects.s3.pages import Pages
@@ -14,11 +16,11 @@ from bestbefore.adapters.objects.s3.uploads import Uploads
 from bestbefore.domain.failure import Failure
 from bestbefore.domain.selection import Listed
 from bestbefore.ports.clock import Clock
-from bestbefore.ports.objects import BucketFacts, KeyRange, Page
+from bestbefore.ports.objects import BucketFacts, Entries, KeyRange, Page
 
 
 class S3Lister:
-    """An `ObjectLister` over one S3 endpoint, for any number of threads."""
+    """An `ObjectLister` and `VersionLister` over one S3 endpoint, for any number of threads."""
 
     def __init__(
         self, settings: S3Settings, clock: Clock, *, connection: Connection | None = None
@@ -27,6 +29,8 @@ class S3Lister:
         self._pages = Pages(self._connection)
         self._looker = Looker(self._connection, self._pages)
         self._uploads = Uploads(self._connection)
+        self._entry_pages = EntryPages(self._connection)
+        self._entry_looker = EntryLooker(self._connection, self._entry_pages)
 
     def describe(self, bucket: str) -> BucketFacts:
         reply = self._versioning(bucket)
@@ -64,6 +68,21 @@ class S3Lister:
 
     def content(self, bucket: str, key: str, most: int) -> bytes | None:
         return reading.content(self._connection, bucket, key, most)
+
+    def version_ranges(self, bucket: str, prefix: str, parts: int) -> Sequence[KeyRange]:
+        # SeaweedFS walks its folders and sorts only what a page holds, so that what lies behind a
+        # range's end in one order can lie before it in the other.
+        if self._connection.dialect.order is Order.TREE:
+            parts = 1
+        return split(self._entry_pages, bucket, prefix, parts)
+
+    def versions(self, bucket: str, prefix: str, keys: KeyRange, behind: str | None) -> Entries:
+        return next_entries(self._entry_pages, bucket, prefix, keys, behind)
+
+    def look_at(
+        self, bucket: str, wanted: Sequence[tuple[str, str]]
+    ) -> Mapping[tuple[str, str], Listed | Failure | None]:
+        return self._entry_looker.look_at(bucket, wanted)
 
     def _versioning(self, bucket: str) -> Reply:
         target = f"s3://{bucket}"

@@ -39,7 +39,7 @@ class Looker:
             try:
                 run = self._run(bucket, prefix, left)
             except RequestFailed as failed:
-                if failed.failure.whole_source or _hopeless(failed):
+                if failed.failure.whole_source or hopeless(failed):
                     raise
                 # Reading may be allowed where listing is not.
                 seen |= self._heads(bucket, left)
@@ -118,7 +118,7 @@ class Looker:
                 raise
 
 
-def _hopeless(failed: RequestFailed) -> bool:
+def hopeless(failed: RequestFailed) -> bool:
     """Whether asking key by key would only ask more often for the same failure."""
     environment = {FailureClass.CREDENTIALS, FailureClass.THROTTLED}
     return failed.code == NO_ANSWER or failed.failure.failure_class in environment

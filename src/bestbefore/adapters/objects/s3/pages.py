@@ -9,22 +9,26 @@ from bestbefore.adapters.objects.s3.errors import NOT_IMPLEMENTED, RequestFailed
 from bestbefore.adapters.objects.s3.traits import Capability
 from bestbefore.adapters.objects.s3.wire import Listing, parse_listing
 from bestbefore.domain.selection import Listed
+from bestbefore.domain.stack import Shown
 
 PAGE = 1_000
-_MOST_EMPTY_PAGES = 100
+MOST_EMPTY_PAGES = 100
 _UNKNOWN_PARAMETER = frozenset({NOT_IMPLEMENTED, "InvalidArgument", "InvalidRequest"})
 
 
 class Part(NamedTuple):
     """One answer: objects and folders (with a delimiter), both in the store's order.
 
-    ``order`` is the one that the request was made for and the answer is in.
+    ``order`` is the one that the request was made for and the answer is in. ``entries`` are the
+    items of a listing of versions with what it says of them, and ``behind`` is where it stopped.
     """
 
     items: Sequence[Listed]
     folders: Sequence[str]
     truncated: bool
     order: Order
+    behind: str | None = None
+    entries: Sequence[Shown] = ()
 
 
 class Pages:
@@ -74,7 +78,7 @@ class Pages:
     def _unless_empty(self, bucket: str, target: str, params: dict[str, object]) -> Listing:
         """The first answer that holds anything, or the last one."""
         token = None
-        for _ in range(_MOST_EMPTY_PAGES):
+        for _ in range(MOST_EMPTY_PAGES):
             listing = self._ask(bucket, target, params)
             if listing.keys or listing.prefixes or not listing.truncated:
                 return listing
