@@ -8,4 +8,7 @@ pytest_plugins = [
     "support.cli",
     "support.directory",
     "support.postgresql",
+    "support.versions",
+    "support.stacks",
+    "support.moto",
 ]

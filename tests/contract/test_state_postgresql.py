@@ -35,6 +35,7 @@ from bestbefore.contracts.endpoints import EndpointMemoryContract
 from bestbefore.contracts.holds import HoldsContract
 from bestbefore.contracts.ledger import LEASE, POLICY, SLOT, Ledger, LedgerContract, Sides
 from bestbefore.contracts.queue import QueueContract
+from bestbefore.contracts.stacks import StackContract
 from bestbefore.contracts.upkeep import UpkeepContract
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.states import RunState
@@ -88,6 +89,10 @@ class TestLedgerOnPostgresql(LedgerContract):
 
 
 class TestQueueOnPostgresql(QueueContract):
+    pass
+
+
+class TestStacksOnPostgresql(StackContract):
     pass
 
 

@@ -18,6 +18,7 @@ from bestbefore.contracts.endpoints import HERE, LIMIT, NOW, EndpointMemoryContr
 from bestbefore.contracts.holds import HoldsContract
 from bestbefore.contracts.ledger import LedgerContract, Sides
 from bestbefore.contracts.queue import QueueContract
+from bestbefore.contracts.stacks import StackContract
 from bestbefore.contracts.upkeep import UpkeepContract
 from bestbefore.ports.holds import Holds
 
@@ -56,6 +57,10 @@ class TestQueueOnSqlite(QueueContract):
 
 
 class TestHoldsOnSqlite(HoldsContract):
+    pass
+
+
+class TestStacksOnSqlite(StackContract):
     pass
 
 

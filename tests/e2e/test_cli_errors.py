@@ -79,8 +79,8 @@ def test_a_versioned_bucket_is_refused_with_the_reason(cli: Cli, faulty: FaultyS
         faulty.versioning = versioning
         said = cli("plan", "exports", code=2).err
         assert f"versioning of exports is {versioning}" in said
-        assert "policies.exports.objects.bucket" in said
-        assert "not available yet" in said
+        assert "policies.exports.objects.versions" in said
+        assert 'choose "marker"' in said
     assert "plan-refused" in {f["code"] for f in cli.json("check", code=1)["findings"]}
     assert len(faulty.keys("exports")) == 2
 

@@ -83,6 +83,12 @@ class Audit:
                 "SELECT run_id, name, n FROM run_tallies WHERE kind = 'outcome' AND n <> 0"
             ):
                 tallied.setdefault(run, {})[name] = n
+            all_held = {
+                row["run_id"]: row["n"]
+                for row in connection.execute(
+                    "SELECT run_id, count(*) AS n FROM operations WHERE held GROUP BY run_id"
+                )
+            }
             for row in connection.execute("SELECT * FROM runs"):
                 stored = {state: row[state] for state in STATES}
                 real = {state: counted.get(row["id"], {}).get(state, 0) for state in STATES}
@@ -92,7 +98,10 @@ class Audit:
                     found.append(f"{name}: stored {stored}, counted {real}")
                 if row["planned"] != sum(stored.values()):
                     found.append(f"{name}: planned {row['planned']} of {stored}")
-                if row["state"] == "drained" and (real["waiting"] or real["pending"]):
+                held = all_held.get(row["id"], 0)
+                if row["held"] != held:
+                    found.append(f"{name}: stored {row['held']} held, counted {held}")
+                if row["state"] == "drained" and (real["waiting"] or real["pending"] != held):
                     found.append(f"{name}: drained with {real}")
                 if not row["pruned"] and tallied.get(row["id"], {}) != outcomes.get(row["id"], {}):
                     found.append(f"{name}: tallies {tallied.get(row['id'])}, "
@@ -101,7 +110,7 @@ class Audit:
                 "SELECT key, state, outcome, token, due_at FROM operations WHERE "
                 "(state = 'completed') <> (outcome IS NOT NULL AND completed_at IS NOT NULL) OR "
                 "(state = 'pending') <> (due_at IS NOT NULL) OR "
-                "(token IS NOT NULL AND state <> 'pending')"
+                "(token IS NOT NULL AND state <> 'pending') OR (held AND state <> 'pending')"
             ).fetchall()
             found += [f"half done: {tuple(row)}" for row in half_done]
         return found
@@ -122,6 +131,14 @@ class Audit:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
             connection.execute("ROLLBACK")
+
+    @contextmanager
+    def changing(self) -> Iterator[Any]:
+        """Change the ledger behind its back, in one transaction."""
+        with self._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            connection.execute("COMMIT")
 
     @contextmanager
     def _connection(self) -> Iterator[Any]:

@@ -578,7 +578,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "GET" and "versioning" in query:
             return "GetBucketVersioning"
         if self.command == "GET" and not has_key:
-            return "ListObjectsV2"
+            return "ListObjectVersions" if "versions" in query else "ListObjectsV2"
         names = {"HEAD": "HeadObject", "PUT": "PutObject", "DELETE": "DeleteObject"}
         if has_key and self.command == "GET" and "tagging" in query:
             return "GetObjectTagging"

@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from bestbefore.adapters.objects.s3 import S3Deleter, S3Lister, S3Settings, connect
-from bestbefore.contracts.objects import ObjectWorld
+from bestbefore.contracts.objects import ObjectWorld, VersionWorld
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.endpoints import EndpointMemory, Learnt
 from support.faults import FaultyS3
+from support.versions import VersionedBucket
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 
@@ -69,3 +70,9 @@ def connected(
     settings = S3Settings(faulty.endpoint, "us-east-1", "key-id", "secret", timeout)
     faulty.buckets.add(bucket)
     return world(settings, bucket, lambda key, body: faulty.put(bucket, key, body), memory, clock)
+
+
+def versions_of(settings: S3Settings, bucket: VersionedBucket) -> VersionWorld:
+    """Both sides of the adapter on a bucket that keeps versions."""
+    plain = world(settings, bucket.name, bucket.put)
+    return VersionWorld(plain.lister, plain.deleter, bucket.put, bucket.hide, bucket.name)

@@ -241,7 +241,15 @@ def assert_reconciled(connection: sa.Connection) -> None:
         )
     ):
         stored_outcomes.setdefault(run, {})[name] = (n, size)
+    held = dict(
+        connection.execute(
+            sa.select(operations.c.run_id, sa.func.count())
+            .where(operations.c.held.is_(True))
+            .group_by(operations.c.run_id)
+        ).fetchall()
+    )
     for run in connection.execute(sa.select(runs)):
+        assert run.held == held.get(run.id, 0), f"run {run.run_id}: held {run.held}"
         states = {state.value: counted.get(run.id, {}).get(state, 0) for state in State}
         states["completed"] += run.pruned
         stored = {state.value: getattr(run, state.value) for state in State}

@@ -16,6 +16,7 @@ IN_REACH = frozenset(
         "RACE": (1, 2),
         "LIST": (1,),
         "S3ERR": (1, 2),
+        "VERS": (1, 2, 3),
         "LEASE": (1, 2, 3, 4, 5),
         "POISON": (1, 2),
         "RETRY": (1, 2, 3, 4),

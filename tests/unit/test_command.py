@@ -70,7 +70,7 @@ def faults(message: dict[str, Any]) -> list[str]:
 def test_the_message_fits_the_published_schema() -> None:
     assert faults(COMMAND.message()) == []
     assert list(COMMAND.message()) == SCHEMA["required"]
-    assert list(UPLOAD.message()) == list(SCHEMA["properties"])
+    assert [*UPLOAD.message(), "version_id"] == list(SCHEMA["properties"])
     assert faults(UPLOAD.message()) == []
     assert faults(replace(COMMAND, action="archive").message()) == []
     assert SCHEMA["additionalProperties"] is False
@@ -184,3 +184,26 @@ def test_the_largest_command_stays_under_the_limit(letter: str) -> None:
     )
 
     assert len(command.encode()) < MAX_BYTES
+
+
+def test_a_version_is_named_and_is_the_identity() -> None:
+    version = replace(COMMAND, version_id="3sL4kqtJlcpXroDTDmJ+rmSpXd3dIbrHY")
+    message = version.message()
+    assert faults(message) == []
+    assert message["version_id"] == version.version_id
+    assert message["operation_id"] == (
+        "e4e43bf153f48412539a7b40327b0b923128a28bb6ec46213f7cca2e3d9af14f"
+    )
+    # What was seen beside it tells nothing more.
+    assert replace(version, etag="another").operation_id == version.operation_id
+    ids = ObjectIds(version.policy, version.policy_version, version.bucket)
+    assert (
+        ids.of(version.key, version.etag, version.last_modified, version.version_id).hex()
+        == version.operation_id
+    )
+
+
+def test_the_version_null_is_no_identity_as_it_can_be_overwritten() -> None:
+    null = replace(COMMAND, version_id="null")
+    assert null.operation_id == COMMAND.operation_id
+    assert replace(null, etag="another").operation_id != null.operation_id

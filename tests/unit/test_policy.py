@@ -8,6 +8,7 @@ import pytest
 from bestbefore.domain.failure import Attempts
 from bestbefore.domain.policy import ObjectSource, Policy, Reach, what_changed
 from bestbefore.domain.retention import Age, parse_age
+from bestbefore.domain.versions import Versions
 
 SOURCE = ObjectSource(store="exports", bucket="weekly-digests", prefix="exports/")
 POLICY = Policy(
@@ -37,6 +38,8 @@ CHANGES: dict[str, Any] = {
     "lacks_tags": ("keep",),
     "current_pointer": "exports/current.json",
     "abort_incomplete_uploads": True,
+    "versions": Versions.PURGE,
+    "bypass_governance": True,
 }
 
 

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bestbefore.adapters.objects.s3.wire import carries, deletion, parse_deletion, parse_listing
+from bestbefore.adapters.objects.s3.wire import (
+    carries,
+    deletion,
+    parse_deletion,
+    parse_listing,
+    parse_version_deletion,
+    parse_versions,
+    version_deletion,
+)
 
 LISTING = b"""<?xml version="1.0" encoding="UTF-8"?>
 <ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><IsTruncated>true</IsTruncated>
@@ -15,6 +23,20 @@ LISTING = b"""<?xml version="1.0" encoding="UTF-8"?>
 <Contents><Key>a%2Bb</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified>
 <ETag>&quot;e&quot;</ETag><Size>3</Size></Contents>
 <CommonPrefixes><Prefix>p/</Prefix></CommonPrefixes></ListBucketResult>"""
+
+VERSIONS = b"""<ListVersionsResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">
+<IsTruncated>true</IsTruncated><EncodingType>url</EncodingType><NextKeyMarker>a%2Bb</NextKeyMarker>
+<NextVersionIdMarker>1</NextVersionIdMarker>
+<DeleteMarker><Key>a%2Bb</Key><VersionId>2</VersionId><IsLatest>true</IsLatest>
+<LastModified>2026-01-02T00:00:00.000Z</LastModified></DeleteMarker>
+<Version><Key>a%2Bb</Key><VersionId>1</VersionId><IsLatest>false</IsLatest>
+<LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>&quot;e&quot;</ETag><Size>3</Size>
+</Version></ListVersionsResult>"""
+
+REMOVED = b"""<DeleteResult><Deleted><Key>a</Key><VersionId>1</VersionId></Deleted>
+<Deleted><Key>a</Key><DeleteMarker>true</DeleteMarker>
+<DeleteMarkerVersionId>2</DeleteMarkerVersionId></Deleted><Deleted><Key>b</Key></Deleted>
+<Error><Key>a</Key><VersionId>3</VersionId><Code>AccessDenied</Code></Error></DeleteResult>"""
 
 RESULT = b"""<DeleteResult><Deleted><Key>a</Key></Deleted><Error><Key>b</Key>
 <Code>AccessDenied</Code><Message>no</Message></Error><Error><Key>c</Key></Error></DeleteResult>"""
@@ -49,7 +71,15 @@ def test_a_listing_without_a_namespace_says_the_same(namespace):
     assert parse_listing(listing) == parse_listing(LISTING)
 
 
-@pytest.mark.parametrize(("parse", "body"), [(parse_listing, LISTING), (parse_deletion, RESULT)])
+@pytest.mark.parametrize(
+    ("parse", "body"),
+    [
+        (parse_listing, LISTING),
+        (parse_deletion, RESULT),
+        (parse_versions, VERSIONS),
+        (parse_version_deletion, REMOVED),
+    ],
+)
 def test_an_answer_cut_off_anywhere_is_an_error(parse, body):
     for length in range(len(body)):
         with pytest.raises(ValueError, match=r"empty|not well-formed"):
@@ -135,3 +165,37 @@ def test_carries_is_what_an_xml_parser_accepts(text):
 def test_a_delete_result_tells_a_marker_from_a_deletion(said, marker):
     body = f"<DeleteResult><Deleted><Key>a</Key>{said}</Deleted></DeleteResult>"
     assert parse_deletion(body.encode()).deleted == {"a": marker}
+
+
+def test_versions_and_markers_are_read_in_the_order_of_the_document():
+    found = parse_versions(VERSIONS)
+    listing = found.listing
+    assert listing.keys == ["a%2Bb", "a%2Bb"]
+    assert (listing.sizes, listing.etags) == ([0, 3], ["", "e"])
+    assert listing.times == [datetime(2026, 1, 2, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC)]
+    assert (found.ids, found.markers, found.latest) == (["2", "1"], [True, False], [True, False])
+    assert (found.next_key, found.next_id) == ("a%2Bb", "1")
+    assert (listing.truncated, listing.url_encoded) == (True, True)
+
+
+@pytest.mark.parametrize("field", ["Key", "VersionId", "IsLatest", "LastModified"])
+def test_an_entry_without_a_field_is_an_error(field):
+    body = VERSIONS.replace(field.encode() + b">", b"Other>")
+    with pytest.raises(ValueError, match=r"entry without|empty field"):
+        parse_versions(body)
+
+
+def test_removals_are_told_apart_by_key_and_version():
+    found = parse_version_deletion(REMOVED)
+    assert found.deleted == {("a", "1"), ("a", "2"), ("b", "")}
+    assert {name: said.code for name, said in found.refused.items()} == {("a", "3"): "AccessDenied"}
+
+
+def test_a_removal_names_each_version_and_carries_no_condition():
+    body = version_deletion([("a<&>\n", "1"), ("a<&>\n", "2&")])
+    root = ET.fromstring(body)  # noqa: S314
+    objects = root.findall("{*}Object")
+    assert [o.findtext("{*}Key") for o in objects] == ["a<&>\n"] * 2
+    assert [o.findtext("{*}VersionId") for o in objects] == ["1", "2&"]
+    assert root.find(".//{*}ETag") is None
+    assert root.find("{*}Quiet") is None

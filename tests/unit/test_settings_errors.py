@@ -366,3 +366,31 @@ def test_no_message_shows_a_secret(refused: Refused, line: str) -> None:
 
     assert problems
     assert "314159" not in str(problems)
+
+
+def test_versions_is_one_of_three(refused: Refused) -> None:
+    (problem,) = refused(edited("policies.weekly.objects", 'versions = "all"'))
+    assert problem.place == ("policies", "weekly", "objects", "versions")
+    assert problem.message == 'expected "marker" or "noncurrent" or "purge", found "all"'
+
+
+@pytest.mark.parametrize("versions", ["", 'versions = "marker"\n'])
+def test_a_bypass_needs_versions_that_are_removed(refused: Refused, versions: str) -> None:
+    text = edited("policies.weekly.objects", f"{versions}bypass_governance = true")
+    (problem,) = refused(text)
+    assert problem.place[-1] == "bypass_governance"
+    assert '"noncurrent" or "purge"' in problem.message
+
+
+def test_the_last_n_mean_nothing_where_only_older_versions_go(refused: Refused) -> None:
+    lines = 'versions = "noncurrent"\nkeep_last = 3'
+    (problem,) = refused(edited("policies.weekly.objects", lines))
+    assert problem.place[-1] == "keep_last"
+    assert "does not count versions of one key" in problem.message
+
+
+@pytest.mark.parametrize("key", ['tags = { team = "growth" }', 'lacks_tags = ["keep"]'])
+def test_tags_are_not_those_of_single_versions(refused: Refused, key: str) -> None:
+    (problem,) = refused(edited("policies.weekly.objects", f'versions = "purge"\n{key}'))
+    assert problem.place[-1] == key.split(" ")[0]
+    assert "single versions" in problem.message

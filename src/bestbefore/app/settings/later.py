@@ -18,7 +18,6 @@ KEYS: Mapping[Place, Mapping[str, str]] = {
         "catch_up": "remove it: a run takes all overdue work",
         "rows": _REMOVE,
     },
-    ("policies", "*", "objects"): {},
 }
 """Keys by place, with what to do meanwhile."""
 
