@@ -15,7 +15,7 @@ from typing import Any
 
 from bestbefore.adapters.objects.s3.seaweed import ADMIN, REGION, Seaweed
 
-_BUCKET, _PREFIX = "weekly-digests", "exports/"
+BUCKET, PREFIX = "weekly-digests", "exports/"
 _BODY = b'{"customer": 1842, "digest": "a small export"}' * 2
 _HERE = Path(sys.executable).parent
 _PEER = "s5cmd rm"
@@ -24,7 +24,7 @@ _PEER = "s5cmd rm"
 def measure(objects: int, rounds: int) -> None:
     """Print the median of each contestant, and its ratio to that of s5cmd."""
     with tempfile.TemporaryDirectory() as folder:
-        bench = _Bench(Path(folder), objects)
+        bench = Bench(Path(folder), objects)
         times: dict[str, list[float]] = {name: [] for name in bench.contestants}
         try:
             bench.upload()
@@ -33,7 +33,7 @@ def measure(objects: int, rounds: int) -> None:
                     bench.restore("first")
                     times[name].append(delete())
                     bench.expect_empty()
-                    _say(f"round {number}/{rounds}  {name:<44}{times[name][-1]:7.2f} s")
+                    say(f"round {number}/{rounds}  {name:<44}{times[name][-1]:7.2f} s")
         finally:
             bench.stop()
     peer = statistics.median(times[_PEER])
@@ -43,12 +43,14 @@ def measure(objects: int, rounds: int) -> None:
         print(f"  {name:<46}{median:7.2f} s  {objects / median:>7,.0f}/s  {median / peer:5.2f}x")
 
 
-class _Bench:
+class Bench:
     """The contestants, each a callable that deletes everything and returns its seconds.
 
     Uploading takes longer than deleting, so it happens twice in all: each contestant gets the
     same server, restarted on a copy of what it held after the upload.
     """
+
+    versions: str | None = None
 
     def __init__(self, folder: Path, objects: int) -> None:
         self._store = store = Seaweed(folder / "server").start()
@@ -76,13 +78,10 @@ class _Bench:
 
     def upload(self) -> None:
         """Fill the bucket twice with the same keys, and keep what the server holds each time."""
-        self._store.client().create_bucket(Bucket=_BUCKET)
-        _write_files(self._folder / "files", self._objects)
+        self._store.client().create_bucket(Bucket=BUCKET)
+        write_files(self._folder / "files", self._objects)
         for name in ("first", "second"):
-            self._command(
-                str(_HERE / "s5cmd"), "--endpoint-url", self._store.endpoint, "--numworkers", "32",
-                "cp", f"{self._folder / 'files'}/*", f"s3://{_BUCKET}/{_PREFIX}",
-            )  # fmt: skip
+            self._s5cmd_copy()
             self._store.stop()
             shutil.copytree(self._folder / "server", self._folder / name)
             self._store.start()
@@ -100,22 +99,28 @@ class _Bench:
 
     def expect_empty(self) -> None:
         """Nobody may claim what did not happen."""
-        found = self._store.client().list_objects_v2(Bucket=_BUCKET, Prefix=_PREFIX, MaxKeys=1)
+        found = self._store.client().list_objects_v2(Bucket=BUCKET, Prefix=PREFIX, MaxKeys=1)
         assert found["KeyCount"] == 0, found["Contents"]
 
-    def _s5cmd(self) -> float:
+    def _s5cmd_copy(self) -> None:
+        self._command(
+            str(_HERE / "s5cmd"), "--endpoint-url", self._store.endpoint, "--numworkers", "32",
+            "cp", f"{self._folder / 'files'}/*", f"s3://{BUCKET}/{PREFIX}",
+        )  # fmt: skip
+
+    def _s5cmd(self, *options: str) -> float:
         return self._command(
-            str(_HERE / "s5cmd"), "--endpoint-url", self._store.endpoint, "rm",
-            f"s3://{_BUCKET}/{_PREFIX}*",
+            str(_HERE / "s5cmd"), "--endpoint-url", self._store.endpoint, "rm", *options,
+            f"s3://{BUCKET}/{PREFIX}*",
         )  # fmt: skip
 
     def _rclone(self) -> float:
-        return self._command(str(_HERE / "rclone"), "delete", f":s3:{_BUCKET}/{_PREFIX}")
+        return self._command(str(_HERE / "rclone"), "delete", f":s3:{BUCKET}/{PREFIX}")
 
     def _boto3(self) -> float:
         code = (
             f"import boto3; boto3.resource('s3', endpoint_url={self._store.endpoint!r})"
-            f".Bucket({_BUCKET!r}).objects.filter(Prefix={_PREFIX!r}).delete()"
+            f".Bucket({BUCKET!r}).objects.filter(Prefix={PREFIX!r}).delete()"
         )
         return self._command(sys.executable, "-c", code)
 
@@ -157,8 +162,9 @@ older_than = "1s"
 {cap}
 [policies.bench.objects]
 store = "store"
-bucket = "{_BUCKET}"
-prefix = "{_PREFIX}"
+bucket = "{BUCKET}"
+prefix = "{PREFIX}"
+{f'versions = "{self.versions}"' if self.versions else ""}
 """)
 
     def _bestbefore(self, *words: str) -> float:
@@ -173,7 +179,7 @@ prefix = "{_PREFIX}"
         return seconds
 
 
-def _write_files(folder: Path, objects: int) -> None:
+def write_files(folder: Path, objects: int) -> None:
     for number in range(objects):
         generation = folder / f"2026-{number % 6 + 1:02}"
         generation.mkdir(parents=True, exist_ok=True)
@@ -184,5 +190,5 @@ def _end(done: subprocess.CompletedProcess[bytes]) -> Any:
     return (done.args, done.stdout[-2000:], done.stderr[-2000:])
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
