@@ -1,4 +1,4 @@
-"""`python -m bench [objects|archive|directory|versions|commands|memory]`: all of them without a name."""
+"""`python -m bench [NAME ...]`: all of them without a name."""
 
 import argparse
 

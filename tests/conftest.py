@@ -10,5 +10,4 @@ pytest_plugins = [
     "support.postgresql",
     "support.versions",
     "support.stacks",
-    "support.moto",
 ]
