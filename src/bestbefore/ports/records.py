@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from bestbefore.domain.failure import FailureClass
-from bestbefore.domain.outcome import REMOVED, Outcome
+from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.run import Run
 from bestbefore.domain.states import State
 
@@ -85,8 +85,8 @@ class OperationRecord(NamedTuple):
 
     @property
     def freed(self) -> int:
-        """The bytes that its end freed."""
-        return self.size if self.outcome in REMOVED and not self.hides else 0
+        """The bytes that its end freed; what was archived only moved."""
+        return self.size if self.outcome is Outcome.DELETED and not self.hides else 0
 
 
 @dataclass(frozen=True, slots=True)

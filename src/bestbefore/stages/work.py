@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from bestbefore.domain.failure import Failure, FailureClass, GiveUp, TryAgain, decide
 from bestbefore.domain.health import Health
-from bestbefore.domain.outcome import REMOVED, Outcome, Spared
+from bestbefore.domain.outcome import Outcome, Spared
 from bestbefore.domain.pace import Pace
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.report import Report
@@ -392,7 +392,7 @@ class Worker:
             s.operation.size
             for s in accepted
             if isinstance(s, Completed)
-            and s.outcome in REMOVED
+            and s.outcome is Outcome.DELETED
             and s.operation.policy not in self._hiding
         )
         self._report.dead += sum(isinstance(s, Died) for s in accepted)

@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import re
 import sqlite3
 import threading
 import time
@@ -24,13 +23,8 @@ if TYPE_CHECKING:
     from bestbefore.adapters.state.postgresql import Server
 
 _MIGRATIONS = Path(__file__).with_name("migrations")
-_BUILDS_UPON = re.compile(r'^down_revision = (?:None|"(\d{4})")$', re.MULTILINE)
-_VERSIONS = {
-    file.name[:4]: _BUILDS_UPON.findall(file.read_text(encoding="utf-8"))[0]
-    for file in (_MIGRATIONS / "versions").glob("[0-9]*.py")
-}
-"""What each version builds upon, as Alembic reads it, too; numbers need not be in that order."""
-(NEWEST,) = _VERSIONS.keys() - _VERSIONS.values()
+_VERSIONS = sorted(file.name[:4] for file in (_MIGRATIONS / "versions").glob("[0-9]*.py"))
+NEWEST = _VERSIONS[-1]
 MOVED = "moved to "
 """In place of a version, before the place where the ledger is now."""
 INCOMING = "incoming"

@@ -12,8 +12,8 @@ An update there writes a new row beside the old one, which stays until it is vac
 
 from alembic import op
 
-revision = "0002"
-down_revision = "0004"
+revision = "0003"
+down_revision = "0002"
 branch_labels = None
 depends_on = None
 
