@@ -261,6 +261,35 @@ def test_operations_of_an_older_version_are_superseded_not_executed(
     assert cli.json("runs", "show", first)["outcomes"] == {"superseded": 3}
 
 
+def test_each_dead_letter_goes_back_to_where_it_came_from_o_dlq_02(
+    cli: Cli, faulty: FaultyS3
+) -> None:
+    """O-DLQ-02: two of A, one of B, one of a policy version that is no more; redrive them all."""
+    for name, n in (("a", 2), ("b", 1), ("c", 1)):
+        prefix = f"{name}/"
+        fill(faulty, n, prefix)
+        faulty.denied.add(prefix)
+        cli.policy(name, prefix=prefix, more={"attempts": {"permission": 1}})
+        cli.json("run", name, "--yes", code=1)
+    cli.policy("c", version="v2", prefix="c/", match="*.gone")
+    cli.json("plan", "c")
+    faulty.denied.clear()
+
+    done = cli.json("dlq", "redrive", "--all", code=None)
+
+    assert (done["redriven"], done["refused"]) == (3, 1)
+    assert faulty.keys("exports") == {
+        "a/00000.json",
+        "a/00001.json",
+        "b/00000.json",
+        "c/00000.json",
+    }
+    assert cli.json("work", "--drain", code=1)["outcomes"] == {"deleted": 3}
+    assert faulty.keys("exports") == {"c/00000.json"}
+    (left,) = cli.json("dlq", "list")
+    assert (left["policy"], left["superseded"]) == ("c", True)
+
+
 def test_dead_letters_of_an_older_version_are_refused_a_redrive_and_can_be_discarded(
     cli: Cli, faulty: FaultyS3
 ) -> None:

@@ -23,6 +23,7 @@ IN_REACH = frozenset(
         "IDEM": (1, 2),
         "CONF": (1, 2, 3, 4, 5),
         "GUARD": (1, 2, 4),
+        "DLQ": (2,),
     }.items()
     for number in numbers
 )
@@ -39,6 +40,8 @@ OUT_OF_REACH = {
     "O-MSG-03": "needs a transport that carries messages; the row is the message",
     "O-IDEM-03": "HTTP",
     "O-GUARD-03": "rows",
+    "O-DLQ-01": "dead letters are rows of the ledger: nothing ever expires them",
+    "O-DLQ-03": "dead letters are rows of the ledger: no second queue can be missing",
 }
 """Cases of the same kinds that this version cannot meet, and why."""
 
