@@ -1,0 +1,71 @@
+"""Interleaved rounds: everybody once in each, so that a slow minute of the machine hits all."""
+
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+BODY = b'{"customer": 1842, "digest": "a small export"}' * 2
+HERE = Path(sys.executable).parent
+
+
+class Contest(Protocol):
+    """What is measured. ``contestants`` do the same and return their seconds, the peer first."""
+
+    contestants: dict[str, Callable[[], float]]
+
+    def reset(self) -> None:
+        """Put everything in place for the next contestant."""
+        ...
+
+    def expect_done(self) -> None:
+        """Fail where a contestant claims what did not happen."""
+        ...
+
+
+def hold(contest: Contest, rounds: int, title: str, things: int) -> None:
+    """Print the median of each contestant, and its ratio to that of the first."""
+    times: dict[str, list[float]] = {name: [] for name in contest.contestants}
+    for number in range(1, rounds + 1):
+        for name, run in contest.contestants.items():
+            contest.reset()
+            times[name].append(run())
+            contest.expect_done()
+            line = f"round {number}/{rounds}  {name:<44}{times[name][-1]:7.2f} s"
+            print(line, file=sys.stderr, flush=True)
+    medians = {name: statistics.median(seconds) for name, seconds in times.items()}
+    peer = next(iter(medians.values()))
+    print(f"\n{title}, median of {rounds} interleaved rounds")
+    for name, median in medians.items():
+        print(f"  {name:<46}{median:7.2f} s  {things / median:>9,.0f}/s  {median / peer:7.2f}x")
+
+
+def timed(*words: str, env: Mapping[str, str] | None = None) -> float:
+    """The seconds that a command takes, which has to succeed."""
+    began = time.perf_counter()
+    done = subprocess.run(words, env=env, capture_output=True, check=False)
+    seconds = time.perf_counter() - began
+    assert done.returncode == 0, (done.args, done.stdout[-2000:], done.stderr[-2000:])
+    return seconds
+
+
+class Bestbefore:
+    """bestbefore with a configuration and a ledger of its own, in *folder*."""
+
+    def __init__(self, folder: Path, env: Mapping[str, str] | None = None) -> None:
+        self.folder = folder
+        self._env = env
+
+    def begin(self, configuration: str) -> None:
+        """Forget everything, and write *configuration*."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir()
+        (self.folder / "bestbefore.toml").write_text(configuration)
+
+    def __call__(self, *words: str) -> float:
+        config = str(self.folder / "bestbefore.toml")
+        return timed(str(HERE / "bestbefore"), *words, "--config", config, "--json", env=self._env)
