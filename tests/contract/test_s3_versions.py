@@ -6,7 +6,7 @@ import pytest
 
 from bestbefore.adapters.objects.s3 import S3Settings
 from bestbefore.adapters.objects.s3.client import plain_client
-from bestbefore.contracts.objects import VersionContract, VersionWorld
+from bestbefore.contracts.versions import VersionContract, VersionWorld
 from support.moto import Moto
 from support.s3 import versions_of
 from support.stacks import VersionedS3

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from bestbefore.adapters.objects.s3 import S3Deleter, S3Lister, S3Settings, connect
-from bestbefore.contracts.objects import ObjectWorld, VersionWorld
+from bestbefore.contracts.objects import ObjectWorld
+from bestbefore.contracts.versions import VersionWorld
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.endpoints import EndpointMemory, Learnt
 from support.faults import FaultyS3

@@ -11,9 +11,8 @@ from bestbefore.adapters.objects.directory.checking import findings
 from bestbefore.adapters.objects.directory.errors import DELETING, failure
 from bestbefore.adapters.objects.directory.files import etag
 from bestbefore.adapters.objects.directory.folders import Folder, Root
-from bestbefore.adapters.objects.directory.keys import readable, unfit
 from bestbefore.adapters.objects.directory.visits import visit
-from bestbefore.domain.failure import Failure, FailureClass
+from bestbefore.domain.failure import Failure
 from bestbefore.domain.finding import Finding, Level
 from bestbefore.domain.outcome import Outcome
 from bestbefore.ports.objects import StoreError, Target, Upload
@@ -35,9 +34,8 @@ class DirectoryDeleter:
         results: dict[str, Result] = {}
         fit: list[Target] = []
         for target in targets:
-            if (reason := unfit(target.key)) is not None:
-                path = readable(f"{self._root.path}/{bucket}/{target.key}")
-                results[target.key] = Failure(FailureClass.MALFORMED, f"{path}: {reason}")
+            if (unfit := self._root.unfit(bucket, target.key)) is not None:
+                results[target.key] = unfit
             else:
                 fit.append(target)
         if fit:

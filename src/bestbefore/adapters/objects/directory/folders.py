@@ -20,8 +20,8 @@ from bestbefore.adapters.objects.directory.errors import (
     failure,
     refused,
 )
-from bestbefore.adapters.objects.directory.keys import other_spellings
-from bestbefore.domain.failure import FailureClass
+from bestbefore.adapters.objects.directory.keys import other_spellings, readable, unfit
+from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.ports.objects import StoreError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
@@ -174,6 +174,13 @@ class Root:
     """The folder whose folders are the buckets."""
 
     path: Path
+
+    def unfit(self, bucket: str, key: str) -> Failure | None:
+        """Why *key* names no file in *bucket*, if it does not."""
+        if (reason := unfit(key)) is None:
+            return None
+        path = readable(f"{self.path}/{bucket}/{key}")
+        return Failure(FailureClass.MALFORMED, f"{path}: {reason}")
 
     def bucket(self, name: str) -> Folder:
         """The bucket *name*, opened. Raises StoreError, for the whole source where it has to.

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from bestbefore.adapters.objects.directory.errors import READING, failure
 from bestbefore.adapters.objects.directory.files import listed
 from bestbefore.adapters.objects.directory.folders import Folder, Root
-from bestbefore.adapters.objects.directory.keys import readable, unfit
+from bestbefore.adapters.objects.directory.keys import readable
 from bestbefore.adapters.objects.directory.splitting import split
 from bestbefore.adapters.objects.directory.visits import visit
 from bestbefore.adapters.objects.directory.walk import Walk
@@ -65,9 +65,8 @@ class DirectoryLister:
         seen: dict[str, Listed | Failure | None] = {}
         fit: list[str] = []
         for key in keys:
-            if (reason := unfit(key)) is not None:
-                path = readable(f"{self._root.path}/{bucket}/{key}")
-                seen[key] = Failure(FailureClass.MALFORMED, f"{path}: {reason}")
+            if (unfit := self._root.unfit(bucket, key)) is not None:
+                seen[key] = unfit
             else:
                 fit.append(key)
         with self._root.bucket(bucket) as folder:
@@ -86,9 +85,8 @@ class DirectoryLister:
         return dict.fromkeys(keys, Failure(FailureClass.MALFORMED, said))
 
     def content(self, bucket: str, key: str, most: int) -> bytes | None:
-        if (reason := unfit(key)) is not None:
-            path = readable(f"{self._root.path}/{bucket}/{key}")
-            raise StoreError(Failure(FailureClass.MALFORMED, f"{path}: {reason}"))
+        if (unfit := self._root.unfit(bucket, key)) is not None:
+            raise StoreError(unfit)
         with self._root.bucket(bucket) as top:
             ((_, found),) = visit(top, [key], lambda folder, name, _: folder.content(name, most))
         if isinstance(found, Failure):

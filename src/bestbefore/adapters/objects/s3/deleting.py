@@ -20,16 +20,15 @@ from bestbefore.adapters.objects.s3.errors import (
 )
 from bestbefore.adapters.objects.s3.findings import findings
 from bestbefore.adapters.objects.s3.halving import Halving, Result, Tried
-from bestbefore.adapters.objects.s3.looking import Looker
+from bestbefore.adapters.objects.s3.looking import Looker, judged
 from bestbefore.adapters.objects.s3.pages import Pages
 from bestbefore.adapters.objects.s3.removing import EntryRemover
 from bestbefore.adapters.objects.s3.uploads import Uploads
 from bestbefore.adapters.objects.s3.wire import carries, deletion, parse_deletion
 from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.finding import Finding
-from bestbefore.domain.identity import object_identity
 from bestbefore.domain.outcome import Outcome
-from bestbefore.domain.selection import Listed, impossible
+from bestbefore.domain.selection import impossible
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.objects import StoreError, Target, Upload
 
@@ -251,17 +250,7 @@ class S3Deleter:
             looks = self._looker.look(bucket, [target.key for target in targets])
         except StoreError as error:
             return {target.key: _about(bucket, target, error.failure) for target in targets}
-        return {target.key: _judged(target, looks[target.key]) for target in targets}
-
-
-def _judged(target: Target, look: Listed | Failure | None) -> Outcome | Failure | None:
-    if look is None:
-        return Outcome.ABSENT
-    if isinstance(look, Failure):
-        return look
-    seen = object_identity(target.etag, target.last_modified)
-    same = object_identity(look.etag, look.last_modified) == seen
-    return None if same else Outcome.CHANGED
+        return {target.key: judged(target, looks[target.key]) for target in targets}
 
 
 def _ended(bucket: str, target: Target, *, marked: bool) -> Result:

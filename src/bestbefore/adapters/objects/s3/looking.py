@@ -8,8 +8,10 @@ from bestbefore.adapters.objects.s3.client import Connection
 from bestbefore.adapters.objects.s3.errors import NO_ANSWER, RequestFailed, bad_answer
 from bestbefore.adapters.objects.s3.pages import Pages
 from bestbefore.domain.failure import Failure, FailureClass
+from bestbefore.domain.identity import object_identity
+from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.selection import STANDARD, Listed
-from bestbefore.ports.objects import StoreError
+from bestbefore.ports.objects import StoreError, Target
 
 PAGE_IN_HEADS = 8
 """How many HEADs a listing page of a thousand keys is worth, in time and in load."""
@@ -122,3 +124,14 @@ def hopeless(failed: RequestFailed) -> bool:
     """Whether asking key by key would only ask more often for the same failure."""
     environment = {FailureClass.CREDENTIALS, FailureClass.THROTTLED}
     return failed.code == NO_ANSWER or failed.failure.failure_class in environment
+
+
+def judged(target: Target, look: Listed | Failure | None) -> Outcome | Failure | None:
+    """What a fresh *look* settles about *target*: None if it still is exactly what was seen."""
+    if look is None:
+        return Outcome.ABSENT
+    if isinstance(look, Failure):
+        return look
+    seen = object_identity(target.etag, target.last_modified)
+    same = object_identity(look.etag, look.last_modified) == seen
+    return None if same else Outcome.CHANGED

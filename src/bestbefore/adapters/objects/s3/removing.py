@@ -13,10 +13,10 @@ from bestbefore.adapters.objects.s3.dialect import readable
 from bestbefore.adapters.objects.s3.entries import EntryLooker
 from bestbefore.adapters.objects.s3.errors import RequestFailed, bad_answer
 from bestbefore.adapters.objects.s3.halving import Halving, Result, Tried
+from bestbefore.adapters.objects.s3.looking import judged
 from bestbefore.adapters.objects.s3.wire import carries, parse_version_deletion, version_deletion
 from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.finding import Finding, Level
-from bestbefore.domain.identity import object_identity
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.selection import impossible
 from bestbefore.domain.versions import NULL
@@ -75,26 +75,22 @@ class EntryRemover:
         self, bucket: str, targets: Sequence[Target]
     ) -> tuple[Results, Sequence[Target]]:
         """What a fresh look settles of *targets*, and what may go now."""
-        settled: Results = {}
         try:
             seen = self._looker.look_at(bucket, [_name(target) for target in targets])
         except StoreError as error:
             return {_name(t): _about(bucket, t, error.failure) for t in targets}, []
+        settled: Results = {}
         for target in targets:
-            found = seen[_name(target)]
-            if found is None:
-                settled[_name(target)] = Outcome.ABSENT
-            elif isinstance(found, Failure):
-                settled[_name(target)] = found
-            elif object_identity(found.etag, found.last_modified) != object_identity(
-                target.etag, target.last_modified
-            ):
-                settled[_name(target)] = Outcome.CHANGED
+            if (result := judged(target, seen[_name(target)])) is not None:
+                settled[_name(target)] = result
         return settled, [target for target in targets if _name(target) not in settled]
 
     def _removed(self, bucket: str, targets: Sequence[Target]) -> Results:
-        in_body = [t for t in targets if carries(t.key) and carries(_name(t)[1])]
-        in_url = [t for t in targets if t not in in_body] if len(in_body) < len(targets) else []
+        in_body: list[Target] = []
+        in_url: list[Target] = []
+        for target in targets:
+            fits = carries(target.key) and carries(target.version or "")
+            (in_body if fits else in_url).append(target)
         results: Results = {}
         if in_body:
             results |= Halving(

@@ -5,7 +5,7 @@ An answer that is empty, cut off, of another kind or lacks a field raises ValueE
 be read as "there are no objects" or "nothing failed".
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple
@@ -70,9 +70,7 @@ class Deletion(NamedTuple):
 def parse_listing(body: bytes) -> Listing:
     """Read a ListObjectsV2 answer. Raises ValueError."""
     root, namespace = _root(body, "ListBucketResult")
-    truncated = root.findtext(namespace + "IsTruncated")
-    if truncated not in {"true", "false"}:
-        raise ValueError("the listing does not say whether it is complete")
+    truncated = _is_truncated(root, namespace)
     entry, key, size, etag, modified, storage = (
         namespace + name
         for name in ("Contents", "Key", "Size", "ETag", "LastModified", "StorageClass")
@@ -100,7 +98,7 @@ def parse_listing(body: bytes) -> Listing:
         times,
         classes,
         _prefixes(root, namespace),
-        truncated == "true",
+        truncated,
         root.findtext(namespace + "EncodingType") == "url",
         root.findtext(namespace + "NextContinuationToken"),
     )
@@ -109,9 +107,7 @@ def parse_listing(body: bytes) -> Listing:
 def parse_versions(body: bytes) -> VersionListing:
     """Read a ListObjectVersions answer. Raises ValueError."""
     root, namespace = _root(body, "ListVersionsResult")
-    truncated = root.findtext(namespace + "IsTruncated")
-    if truncated not in {"true", "false"}:
-        raise ValueError("the listing does not say whether it is complete")
+    truncated = _is_truncated(root, namespace)
     kinds = {namespace + "Version": False, namespace + "DeleteMarker": True}
     key, id_, latest, size, etag, modified, storage = (
         namespace + name
@@ -157,7 +153,7 @@ def parse_versions(body: bytes) -> VersionListing:
         times,
         classes,
         _prefixes(root, namespace),
-        truncated == "true",
+        truncated,
         root.findtext(namespace + "EncodingType") == "url",
         None,
     )
@@ -177,35 +173,32 @@ def parse_version_deletion(body: bytes) -> VersionDeletion:
     Of a marker that was removed some stores give the id only as ``DeleteMarkerVersionId``.
     """
     root, namespace = _root(body, "DeleteResult")
-    key, code, message, version, marker = (
-        namespace + name
-        for name in ("Key", "Code", "Message", "VersionId", "DeleteMarkerVersionId")
+    key, version, marker = (
+        namespace + name for name in ("Key", "VersionId", "DeleteMarkerVersionId")
     )
-    deleted = set()
-    for element in root.iterfind(namespace + "Deleted"):
-        fields = {child.tag: child.text for child in element}
-        deleted.add((fields.get(key) or "", fields.get(version) or fields.get(marker) or ""))
-    refused: dict[tuple[str, str], Refusal] = {}
-    for element in root.iterfind(namespace + "Error"):
-        fields = {child.tag: child.text for child in element}
-        said = Refusal(fields.get(code) or "", fields.get(message) or "")
-        refused[fields.get(key) or "", fields.get(version) or ""] = said
-    return VersionDeletion(frozenset(deleted), refused)
+    deleted = frozenset(
+        (fields.get(key) or "", fields.get(version) or fields.get(marker) or "")
+        for fields in _each(root, namespace + "Deleted")
+    )
+    refused = {
+        (fields.get(key) or "", fields.get(version) or ""): _refusal(fields, namespace)
+        for fields in _each(root, namespace + "Error")
+    }
+    return VersionDeletion(deleted, refused)
 
 
 def parse_deletion(body: bytes) -> Deletion:
     """Read a DeleteObjects answer. Raises ValueError."""
     root, namespace = _root(body, "DeleteResult")
-    key, code, message = (namespace + name for name in ("Key", "Code", "Message"))
-    deleted: dict[str, str | None] = {}
-    for element in root.iterfind(namespace + "Deleted"):
-        fields = {child.tag: child.text for child in element}
-        deleted[fields.get(key) or ""] = _marker(fields, namespace)
-    refused: dict[str, Refusal] = {}
-    for element in root.iterfind(namespace + "Error"):
-        fields = {child.tag: child.text for child in element}
-        said = Refusal(fields.get(code) or "", fields.get(message) or "")
-        refused[fields.get(key) or ""] = said
+    key = namespace + "Key"
+    deleted = {
+        fields.get(key) or "": _marker(fields, namespace)
+        for fields in _each(root, namespace + "Deleted")
+    }
+    refused = {
+        fields.get(key) or "": _refusal(fields, namespace)
+        for fields in _each(root, namespace + "Error")
+    }
     return Deletion(deleted, refused)
 
 
@@ -222,24 +215,25 @@ def deletion(objects: Iterable[tuple[str, str | None]]) -> bytes:
 
     In verbose mode, as a quiet answer says the same for a thousand successes as for nothing.
     """
-    entries = [
-        f"<Object><Key>{escape(key, _LINE_ENDS)}</Key></Object>"
+    return _deletion(
+        f"<Key>{escape(key, _LINE_ENDS)}</Key>"
         if etag is None
-        else f"<Object><Key>{escape(key, _LINE_ENDS)}</Key>"
-        f"<ETag>&quot;{escape(etag)}&quot;</ETag></Object>"
+        else f"<Key>{escape(key, _LINE_ENDS)}</Key><ETag>&quot;{escape(etag)}&quot;</ETag>"
         for key, etag in objects
-    ]
-    return f'<Delete xmlns="{_NAMESPACE}">{"".join(entries)}</Delete>'.encode()
+    )
 
 
 def version_deletion(entries: Iterable[tuple[str, str]]) -> bytes:
     """A DeleteObjects request for keys, each with the id of the one entry that is meant."""
-    objects = [
-        f"<Object><Key>{escape(key, _LINE_ENDS)}</Key>"
-        f"<VersionId>{escape(version, _LINE_ENDS)}</VersionId></Object>"
+    return _deletion(
+        f"<Key>{escape(key, _LINE_ENDS)}</Key><VersionId>{escape(version, _LINE_ENDS)}</VersionId>"
         for key, version in entries
-    ]
-    return f'<Delete xmlns="{_NAMESPACE}">{"".join(objects)}</Delete>'.encode()
+    )
+
+
+def _deletion(objects: Iterable[str]) -> bytes:
+    entries = "".join(f"<Object>{entry}</Object>" for entry in objects)
+    return f'<Delete xmlns="{_NAMESPACE}">{entries}</Delete>'.encode()
 
 
 def carries(text: str) -> bool:
@@ -271,6 +265,23 @@ def _root(body: bytes, name: str) -> tuple[Element, str]:
     if tag != name:
         raise ValueError(f"the answer is a {tag}, not a {name}")
     return root, f"{namespace}}}" if namespace else ""
+
+
+def _is_truncated(root: Element, namespace: str) -> bool:
+    said = root.findtext(namespace + "IsTruncated")
+    if said not in {"true", "false"}:
+        raise ValueError("the listing does not say whether it is complete")
+    return said == "true"
+
+
+def _each(root: Element, tag: str) -> Iterator[Mapping[str, str | None]]:
+    """The texts in each *tag* below *root*, by tag."""
+    for element in root.iterfind(tag):
+        yield {child.tag: child.text for child in element}
+
+
+def _refusal(fields: Mapping[str, str | None], namespace: str) -> Refusal:
+    return Refusal(fields.get(namespace + "Code") or "", fields.get(namespace + "Message") or "")
 
 
 def _prefixes(root: Element, namespace: str) -> Sequence[str]:
