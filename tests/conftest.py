@@ -6,6 +6,7 @@ pytest_plugins = [
     "support.seaweed",
     "support.moto",
     "support.cli",
+    "support.settings",
     "support.directory",
     "support.postgresql",
     "support.versions",

@@ -20,17 +20,15 @@ import sqlalchemy as sa
 
 from bestbefore.adapters.state import postgresql
 from bestbefore.adapters.state import runs as run_rows
+from bestbefore.adapters.state.controls import SqlControls
 from bestbefore.adapters.state.database import Database, execute_many
-from bestbefore.adapters.state.dead_letters import SqlDeadLetters
 from bestbefore.adapters.state.endpoints import SqlEndpointMemory
 from bestbefore.adapters.state.holds import SqlHolds
 from bestbefore.adapters.state.plans import SqlPlanLedger
-from bestbefore.adapters.state.queue import StateQueue
-from bestbefore.adapters.state.records import SqlRecords
 from bestbefore.adapters.state.replay import Interrupted, replays
 from bestbefore.adapters.state.schema import breakers, operations, runs
-from bestbefore.adapters.state.upkeep import SqlUpkeepLedger
 from bestbefore.adapters.state.work import SqlWorkLedger
+from bestbefore.contracts.controls import ControlsContract
 from bestbefore.contracts.endpoints import EndpointMemoryContract
 from bestbefore.contracts.holds import HoldsContract
 from bestbefore.contracts.ledger import LEASE, POLICY, SLOT, Ledger, LedgerContract, Sides
@@ -43,18 +41,8 @@ from bestbefore.ports.holds import Holds
 from bestbefore.ports.ledger import Completed, LedgerError
 from bestbefore.ports.records import OperationFilter
 from support.forks import until
+from support.ledgers import all_sides
 from support.postgresql import Postgres
-
-
-def all_sides(database: Database) -> Sides:
-    return Sides(
-        SqlPlanLedger(database),
-        SqlWorkLedger(database),
-        StateQueue(database),
-        SqlDeadLetters(database),
-        SqlRecords(database),
-        SqlUpkeepLedger(database),
-    )
 
 
 @pytest.fixture
@@ -93,6 +81,10 @@ class TestQueueOnPostgresql(QueueContract):
 
 
 class TestStacksOnPostgresql(StackContract):
+    pass
+
+
+class TestControlsOnPostgresql(ControlsContract):
     pass
 
 
@@ -314,7 +306,7 @@ class Careless:
 
 def test_who_loses_a_deadlock_tries_again(ledger: Ledger, ledger_url: str) -> None:
     for name in ("a", "b"):
-        ledger.work.trip(name, "", SLOT)
+        ledger.controls.trip(name, "", SLOT)
     both = [Careless(ledger_url), Careless(ledger_url)]
     met = threading.Barrier(2)
 
@@ -434,24 +426,24 @@ def test_a_server_that_was_there_is_waited_for_and_one_that_was_not_is_an_error_
             raise psycopg.OperationalError("connection refused")
         return real(*args, **more)
 
-    work = SqlWorkLedger(database)
+    controls = SqlControls(database)
     monkeypatch.setattr(database._reader.dialect, "connect", refused)
     with pytest.raises(LedgerError, match="connection refused"):
-        work.breakers()
+        controls.breakers()
     refusals.append(1)
-    assert work.breakers() == []
+    assert controls.breakers() == []
     database._writer.dispose()
     refusals.clear()
     monkeypatch.setattr(postgresql, "_RECONNECT_SECONDS", 0.01)
 
-    assert work.breakers() == []
+    assert controls.breakers() == []
 
     assert "out of reach, waiting" in caplog.text
     database._writer.dispose()
     refusals.clear()
     database.give_up_when(lambda: True)
     with pytest.raises(LedgerError, match="connection refused"):
-        work.breakers()
+        controls.breakers()
     database.dispose()
 
 
@@ -511,8 +503,8 @@ def test_rings_nobody_waits_for_are_thrown_away(
     """Unread notifications would fill the server's queue while a worker is busy for days."""
     monkeypatch.setattr(postgresql, "_EMPTY_EVERY_SECONDS", 0.0)
     database.rest(60, time.sleep)
-    ledger.work.reset("s")
-    ledger.work.trip("s", "", SLOT)  # any transaction
+    ledger.controls.reset("s")
+    ledger.controls.trip("s", "", SLOT)  # any transaction
 
     slept: list[float] = []
     database.rest(0.1, slept.append)

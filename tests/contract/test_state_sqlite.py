@@ -6,14 +6,9 @@ from pathlib import Path
 import pytest
 
 from bestbefore.adapters.state.database import Database
-from bestbefore.adapters.state.dead_letters import SqlDeadLetters
 from bestbefore.adapters.state.endpoints import SqlEndpointMemory
 from bestbefore.adapters.state.holds import SqlHolds
-from bestbefore.adapters.state.plans import SqlPlanLedger
-from bestbefore.adapters.state.queue import StateQueue
-from bestbefore.adapters.state.records import SqlRecords
-from bestbefore.adapters.state.upkeep import SqlUpkeepLedger
-from bestbefore.adapters.state.work import SqlWorkLedger
+from bestbefore.contracts.controls import ControlsContract
 from bestbefore.contracts.endpoints import HERE, LIMIT, NOW, EndpointMemoryContract
 from bestbefore.contracts.holds import HoldsContract
 from bestbefore.contracts.ledger import LedgerContract, Sides
@@ -21,6 +16,7 @@ from bestbefore.contracts.queue import QueueContract
 from bestbefore.contracts.stacks import StackContract
 from bestbefore.contracts.upkeep import UpkeepContract
 from bestbefore.ports.holds import Holds
+from support.ledgers import all_sides
 
 
 @pytest.fixture
@@ -33,14 +29,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture
 def sides(database: Database) -> Sides:
-    return Sides(
-        SqlPlanLedger(database),
-        SqlWorkLedger(database),
-        StateQueue(database),
-        SqlDeadLetters(database),
-        SqlRecords(database),
-        SqlUpkeepLedger(database),
-    )
+    return all_sides(database)
 
 
 @pytest.fixture
@@ -53,6 +42,10 @@ class TestLedgerOnSqlite(LedgerContract):
 
 
 class TestQueueOnSqlite(QueueContract):
+    pass
+
+
+class TestControlsOnSqlite(ControlsContract):
     pass
 
 

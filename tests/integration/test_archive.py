@@ -3,7 +3,6 @@ once its copy is verified and on record, and whatever happens there is exactly o
 
 import random
 import signal
-import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +14,7 @@ from support.cli import Cli, fill
 from support.faults import OLD, Answer, FaultyS3, error, internal_error, slow_down
 from support.forks import Child, Forks, until
 from support.harness import SharedClock
-from support.kills import LAPSED, held
+from support.kills import LAPSED, held, random_instant
 
 ARCHIVE = {"store": "s", "bucket": "archive", "prefix": "digests/"}
 
@@ -407,9 +406,7 @@ def test_kills_at_random_instants_lose_nothing(archive: Archive, seed: int) -> N
     killed = 0
     while killed < 12:
         child = archive.start("worker", str(chance.choice((1, 4))), "drain")
-        wanted = len(archive.server.requests) + chance.choice((1, 2, 3, 5, 8, 13, 40))
-        until(lambda: len(archive.server.requests) >= wanted or not child.running)  # noqa: B023
-        time.sleep(chance.random() ** 2 * 0.05)
+        random_instant(chance, archive.server, [child], (1, 2, 3, 5, 8, 13, 40))
         child.kill()
         child.wait()
         killed += 1

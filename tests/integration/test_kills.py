@@ -20,7 +20,7 @@ from support.cli import Cli
 from support.faults import OLD, FaultyS3, Stored
 from support.forks import Child, Forks, until
 from support.harness import SharedClock
-from support.kills import LAPSED, held
+from support.kills import LAPSED, held, random_instant
 
 BUCKET = "exports"
 KILLS = {"sqlite": 50, "postgresql": 20}
@@ -166,7 +166,7 @@ def test_kills_at_random_instants_lose_nothing_and_take_nothing_else(arena: Aren
             ([planner], [planner], [worker], [worker], [worker, planner], [worker, worker])
         )
         children = [arena.start(*program) for program in programs]
-        _random_instant(arena, children)
+        random_instant(chance, arena.server, children, (0, 1, 1, 2, 3, 5, 8, 13))
         chance.shuffle(children)
         for child in children:
             child.kill()
@@ -196,22 +196,6 @@ def test_kills_at_random_instants_lose_nothing_and_take_nothing_else(arena: Aren
     assert arena.due.keys() - completed <= {
         key for key in arena.due if (BUCKET, key) not in arena.server.objects
     }
-
-
-def _random_instant(arena: Arena, children: list[Child]) -> None:
-    """Let the processes run for a random while: measured in requests, so that a busy machine
-    does not have them all killed at their start, and then in time."""
-    chance = arena.random
-    wanted = len(arena.server.requests) + chance.choice((0, 1, 1, 2, 3, 5, 8, 13))
-    gives_up = time.monotonic() + 1.0  # a worker may have nothing to do
-    until(
-        lambda: (
-            len(arena.server.requests) >= wanted
-            or not any(child.running for child in children)
-            or time.monotonic() > gives_up
-        )
-    )
-    time.sleep(chance.random() ** 2 * 0.06)
 
 
 def _planned(arena: Arena, n: int = 20) -> None:

@@ -6,7 +6,6 @@ as what it is now, show something older. The server notices that at each removal
 
 import random
 import signal
-import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,13 +14,13 @@ import pytest
 
 from support.cli import Cli
 from support.faults import OLD
-from support.forks import Child, Forks, until
+from support.forks import Child, Forks
 from support.harness import SharedClock
+from support.kills import LAPSED, random_instant
 from support.stacks import Lock, VersionedS3
 
 BUCKET = "exports"
 KILLS = 20
-LAPSED = timedelta(seconds=61)
 PROGRAMS = ("planner", "worker", "worker", "both")
 
 WORLDS = [(seed, mode) for seed, mode in enumerate(("purge", "purge", "noncurrent", "marker"), 1)]
@@ -131,7 +130,7 @@ def test_kills_at_random_instants_bring_nothing_back_and_lose_nothing(stacks: St
             children.append(stacks.start("planner", "exports", *chance.choice(((), ("new",)))))
         if program != "planner":
             children.append(stacks.start("worker", str(chance.choice((1, 4, 16)))))
-        _random_instant(stacks, children)
+        random_instant(chance, stacks.server, children, (0, 1, 2, 3, 5, 8, 13))
         for child in children:
             child.kill()
         killed += sum(child.wait() == -signal.SIGKILL for child in children)
@@ -155,18 +154,3 @@ def test_kills_at_random_instants_bring_nothing_back_and_lose_nothing(stacks: St
     assert stacks.audit.one("SELECT count(*) FROM operations WHERE state <> 'completed'") == 0
     states = stacks.audit.rows("SELECT DISTINCT state FROM runs")
     assert {row["state"] for row in states} == {"drained"}
-
-
-def _random_instant(stacks: Stacks, children: list[Child]) -> None:
-    """Let the processes run for a random while, measured in requests and then in time."""
-    chance = stacks.random
-    wanted = len(stacks.server.requests) + chance.choice((0, 1, 2, 3, 5, 8, 13))
-    gives_up = time.monotonic() + 1.0
-    until(
-        lambda: (
-            len(stacks.server.requests) >= wanted
-            or not any(child.running for child in children)
-            or time.monotonic() > gives_up
-        )
-    )
-    time.sleep(chance.random() ** 2 * 0.06)

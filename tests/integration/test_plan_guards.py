@@ -350,7 +350,7 @@ def test_a_worker_whose_clock_is_off_deletes_nothing_and_spends_nothing(
 
         assert world.store.attempts == []
         assert (report.left, report.dead) == ({"breaker": 10}, 0)
-        (breaker,) = world.system.work.breakers()
+        (breaker,) = world.system.controls.breakers()
         assert "set the clock right" in breaker.reason
         there = timedelta(minutes=4)
         world.clock.step(timedelta(minutes=20))

@@ -25,7 +25,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from bestbefore.adapters.state.database import Database, moment
+from bestbefore.adapters.state.database import moment
 from bestbefore.adapters.state.schema import metadata, operations, policies, runs
 from bestbefore.domain.failure import Failure, FailureClass, GiveUp, decide
 from bestbefore.domain.outcome import Outcome
@@ -40,6 +40,7 @@ from bestbefore.stages.dispatch import dispatch
 from bestbefore.stages.outlook import look_around
 from bestbefore.stages.plan import Planned
 from support.clock import NOW
+from support.machines import CANCELLABLE, After, empty_ledger
 from support.memory import MemoryStore
 from support.postgresql import Postgres
 from support.worlds import OLD, YOUNG, World, assert_reconciled, listed, policy
@@ -107,8 +108,6 @@ class Row:
 
 class Life(RuleBasedStateMachine):
     """Everything that may happen to a cleanup between two calm days."""
-
-    template: Path
 
     def __init__(self) -> None:
         super().__init__()
@@ -202,7 +201,7 @@ class Life(RuleBasedStateMachine):
             of = self.world.system.policy(run.policy)
             if run.policy_version == of.version:
                 self._note_eligible(of, run.slot, whole=False)
-                planner = self.world.system.planner(of, stopping=_after(pages))
+                planner = self.world.system.planner(of, stopping=After(pages))
                 planner.go_on(of, run)
         self._long(may_vanish=True)
 
@@ -217,10 +216,10 @@ class Life(RuleBasedStateMachine):
         run = data.draw(st.sampled_from(self._runs(RunState.PARKED)))
         self.world.system.plans.approve(run, ME, self.world.clock.now())
 
-    @precondition(lambda self: self._runs(*_CANCELLABLE))
+    @precondition(lambda self: self._runs(*CANCELLABLE))
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
-        run = data.draw(st.sampled_from(self._runs(*_CANCELLABLE)))
+        run = data.draw(st.sampled_from(self._runs(*CANCELLABLE)))
         self.world.system.plans.cancel(run, "not today", ME, self.world.clock.now())
 
     # -- dispatch and work, one instruction at a time ----------------------------------------
@@ -229,7 +228,7 @@ class Life(RuleBasedStateMachine):
     def publish(self) -> None:
         system = self.world.system
         now = self.world.clock.now()
-        outlook = look_around(system.work, system.settings.policies, now)
+        outlook = look_around(system.work, system.controls, system.settings.policies, now)
         versions = outlook.workable + outlook.superseded
         # Of versions that are current here, and of superseded ones, which then only get closed.
         waiting = sum(
@@ -245,7 +244,7 @@ class Life(RuleBasedStateMachine):
     def claim(self, limit: int, suspects: bool) -> None:
         system = self.world.system
         now = self.world.clock.now()
-        outlook = look_around(system.work, system.settings.policies, now)
+        outlook = look_around(system.work, system.controls, system.settings.policies, now)
         assert not (self.paused and (outlook.workable or outlook.superseded))
         for version in outlook.workable:
             assert version.version == self._policy().version
@@ -255,7 +254,7 @@ class Life(RuleBasedStateMachine):
     def drop_what_is_superseded(self) -> None:
         system = self.world.system
         now = self.world.clock.now()
-        outlook = look_around(system.work, system.settings.policies, now)
+        outlook = look_around(system.work, system.controls, system.settings.policies, now)
         for version in outlook.superseded:
             for operation in system.queue.receive(version.row, 10, now, LEASE):
                 self.holder[operation.row] = operation.token
@@ -379,12 +378,12 @@ class Life(RuleBasedStateMachine):
 
     @rule()
     def pause(self) -> None:
-        self.world.system.work.pause("exports", "audit", None, ME, self.world.clock.now())
+        self.world.system.controls.pause("exports", "audit", None, ME, self.world.clock.now())
         self.paused = True
 
     @rule()
     def resume(self) -> None:
-        lifted = self.world.system.work.resume_work("exports", ME, self.world.clock.now())
+        lifted = self.world.system.controls.resume_work("exports", ME, self.world.clock.now())
         assert lifted == self.paused
         self.paused = False
 
@@ -501,7 +500,7 @@ class Life(RuleBasedStateMachine):
 
     def _empty_ledger(self) -> str | None:
         """Where it is, if not in the folder."""
-        shutil.copy(_template(), self.folder / "state.db")
+        shutil.copy(empty_ledger(), self.folder / "state.db")
         return None
 
     def _policy(self) -> Policy:
@@ -541,9 +540,7 @@ class Life(RuleBasedStateMachine):
         self._note_eligible(of, slot, whole=fresh and pages is None)
         self._long(may_vanish=True)
         self.current = of.version
-        return self.world.answer(
-            "exports", slot, trigger, approved=approved, stopping=_after(pages)
-        )
+        return self.world.answer("exports", slot, trigger, approved=approved, stopping=After(pages))
 
     def _receive(self, version: int, limit: int, *, suspects: bool) -> None:
         found = self.world.system.queue.receive(
@@ -659,44 +656,12 @@ class Life(RuleBasedStateMachine):
             return {row.id: RunState(row.state) for row in connection.execute(sa.select(runs))}
 
 
-_CANCELLABLE = (RunState.PLANNING, RunState.PARKED, RunState.OPEN)
-
-
 def _reachable(state: State) -> set[State]:
     """States that several steps can lead to; what a person does to a dead letter is one."""
     found = {state}
     while more := {n for s in found for n in NEXT[s]} - found:
         found |= more
     return found
-
-
-def _after(pages: int | None) -> "Countdown":
-    return Countdown(pages)
-
-
-class Countdown:
-    """Says stop after *n* questions; never, without."""
-
-    def __init__(self, n: int | None) -> None:
-        self.n = n
-
-    def __call__(self) -> bool:
-        if self.n is None:
-            return False
-        self.n -= 1
-        return self.n <= 0
-
-
-def _template() -> Path:
-    """An empty state database, migrated once per process: copying is a hundred times quicker."""
-    if not hasattr(Life, "template"):
-        folder = tempfile.TemporaryDirectory(prefix="bestbefore-template-")
-        Life._keep = folder  # removed when the process ends
-        Life.template = Path(folder.name) / "state.db"
-        database = Database(f"sqlite:///{Life.template}")
-        database.prepare()
-        database.dispose()
-    return Life.template
 
 
 TestLife = Life.TestCase

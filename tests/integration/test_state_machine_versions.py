@@ -18,7 +18,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from bestbefore.adapters.state.database import Database
 from bestbefore.domain.failure import Failure, FailureClass, GiveUp, decide
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.policy import Policy
@@ -30,6 +29,7 @@ from bestbefore.stages.attempt import Attempts
 from bestbefore.stages.dispatch import dispatch
 from bestbefore.stages.outlook import look_around
 from support.clock import NOW
+from support.machines import CANCELLABLE, After, empty_ledger
 from support.memory_versions import LEGAL, MemoryVersions
 from support.worlds import OLD, YOUNG, World, assert_reconciled, policy
 
@@ -50,12 +50,10 @@ class Held:
 class Stacks(RuleBasedStateMachine):
     """A bucket that keeps versions, and everything that may happen to its cleanup."""
 
-    template: Path
-
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="bestbefore-machine-"))
-        shutil.copy(_template(), self.folder / "state.db")
+        shutil.copy(empty_ledger(), self.folder / "state.db")
         self.serial = 0
         self.version = 1
         self.sick: dict[str, FailureClass] = {}
@@ -119,7 +117,7 @@ class Stacks(RuleBasedStateMachine):
         for run in self.world.system.plans.unfinished(self.world.clock.now()):
             of = self.world.system.policy(run.policy)
             if run.policy_version == of.version:
-                self.world.system.planner(of, stopping=_After(pages)).go_on(of, run)
+                self.world.system.planner(of, stopping=After(pages)).go_on(of, run)
 
     @rule()
     def write_a_new_policy_version(self) -> None:
@@ -132,27 +130,25 @@ class Stacks(RuleBasedStateMachine):
         run = data.draw(st.sampled_from(self._runs(RunState.PARKED)))
         self.world.system.plans.approve(run, ME, self.world.clock.now())
 
-    @precondition(lambda self: self._runs(*_CANCELLABLE))
+    @precondition(lambda self: self._runs(*CANCELLABLE))
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
-        run = data.draw(st.sampled_from(self._runs(*_CANCELLABLE)))
+        run = data.draw(st.sampled_from(self._runs(*CANCELLABLE)))
         self.world.system.plans.cancel(run, "not today", ME, self.world.clock.now())
 
     # -- dispatch and work, one instruction at a time ----------------------------------------
 
     @rule()
     def publish(self) -> None:
-        outlook = look_around(
-            self.world.system.work, self.world.system.settings.policies, self.world.clock.now()
-        )
-        versions = outlook.workable + outlook.superseded
         system, now = self.world.system, self.world.clock.now()
+        outlook = look_around(system.work, system.controls, system.settings.policies, now)
+        versions = outlook.workable + outlook.superseded
         dispatch(system.work, system.queue, versions, {}, now, LEASE)
 
     @rule(limit=st.integers(1, 4), suspects=st.booleans())
     def claim(self, limit: int, suspects: bool) -> None:
         system, now = self.world.system, self.world.clock.now()
-        outlook = look_around(system.work, system.settings.policies, now)
+        outlook = look_around(system.work, system.controls, system.settings.policies, now)
         for version in outlook.workable:
             found = system.queue.receive(version.row, limit, now, LEASE, suspects=suspects)
             over = [Completed(o, Outcome.CANCELLED) for o in found if o.cancelled]
@@ -311,13 +307,11 @@ class Stacks(RuleBasedStateMachine):
 
     def _plan(self, slot, pages: int | None) -> None:  # type: ignore[no-untyped-def]
         approved = pages is None
-        self.world.answer("exports", slot, Trigger.PLAN, approved=approved, stopping=_After(pages))
+        self.world.answer("exports", slot, Trigger.PLAN, approved=approved, stopping=After(pages))
 
     def _runs(self, *states: RunState) -> list[str]:
         return sorted(run.run_id for run in self.world.system.records.runs() if run.state in states)
 
-
-_CANCELLABLE = (RunState.PLANNING, RunState.PARKED, RunState.OPEN)
 
 _WAITS_FOR_NOBODY = """
     SELECT o.key, o.version_id FROM operations o
@@ -327,31 +321,6 @@ _WAITS_FOR_NOBODY = """
         AND s.key = o.key AND s.id <> o.id
         AND (s.state <> 'completed' OR s.candidate_of IS NOT NULL))
 """
-
-
-class _After:
-    """Says stop after *n* questions; never, without."""
-
-    def __init__(self, n: int | None) -> None:
-        self.n = n
-
-    def __call__(self) -> bool:
-        if self.n is None:
-            return False
-        self.n -= 1
-        return self.n <= 0
-
-
-def _template() -> Path:
-    """An empty state database, migrated once per process: copying is a hundred times quicker."""
-    if not hasattr(Stacks, "template"):
-        folder = tempfile.TemporaryDirectory(prefix="bestbefore-template-")
-        Stacks._keep = folder  # removed when the process ends
-        Stacks.template = Path(folder.name) / "state.db"
-        database = Database(f"sqlite:///{Stacks.template}")
-        database.prepare()
-        database.dispose()
-    return Stacks.template
 
 
 TestStacks = Stacks.TestCase

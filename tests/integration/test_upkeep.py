@@ -112,9 +112,9 @@ def test_what_people_decided_goes_with_what_they_decided_about(
     tmp_path: Path, folder: Path
 ) -> None:
     with World(tmp_path, policy(), keep=KEEP) as world:
-        world.system.work.pause("exports", "incident 42", None, "ann", world.clock.now())
+        world.system.controls.pause("exports", "incident 42", None, "ann", world.clock.now())
         world.clock.step(YEARS)
-        world.system.work.resume_work("exports", "bob", world.clock.now())
+        world.system.controls.resume_work("exports", "bob", world.clock.now())
 
         keep_up(world)
 
@@ -252,7 +252,7 @@ def test_a_hundred_thousand_go_in_bounded_transactions(
             """Another process's recording: does it get its turn in between?"""
             with World(tmp_path, policy()) as other:
                 while not ended.wait(0.01):
-                    other.system.work.trip("s", "made up", other.clock.now())
+                    other.system.controls.trip("s", "made up", other.clock.now())
                     turns.append(len(pruned))
 
         beside = threading.Thread(target=write_beside)

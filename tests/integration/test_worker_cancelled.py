@@ -69,7 +69,7 @@ def test_what_was_in_hand_is_no_probe_either(tmp_path: Path) -> None:
         run, held = begun(world)
         world.system.plans.cancel(run.run_id, "wrong policy", "boss", world.clock.now())
         give_back(world, held)
-        world.system.work.trip("s", "expired", world.clock.now())
+        world.system.controls.trip("s", "expired", world.clock.now())
 
         world.work()
 
@@ -83,8 +83,8 @@ def test_a_dead_letter_of_a_cancelled_run_can_still_be_redriven(tmp_path: Path) 
         keys = world.fill(2)
         world.store.refuse = failing(FailureClass.MALFORMED, keys[0])
         run = world.plan()
-        world.system.work.pause("exports", "look first", None, "boss", world.clock.now())
-        world.system.work.resume_work("exports", "boss", world.clock.now())
+        world.system.controls.pause("exports", "look first", None, "boss", world.clock.now())
+        world.system.controls.resume_work("exports", "boss", world.clock.now())
         world.work(stopping=lambda: bool(world.dead()))
         assert world.dead()
         if world.run(run).state is RunState.OPEN:

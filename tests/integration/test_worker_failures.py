@@ -170,7 +170,7 @@ def test_expired_credentials_open_a_breaker_and_spend_nothing(tmp_path: Path) ->
         assert report.left == {"breaker": 100}
         assert report.dead == 0
         assert 600 <= (world.clock.now() - NOW).total_seconds() < 620
-        (breaker,) = world.system.work.breakers()
+        (breaker,) = world.system.controls.breakers()
         assert breaker.reason == "ExpiredToken"
         stored = world.run(run)
         assert (stored.pending, stored.dead) == (100, 0)
@@ -190,7 +190,7 @@ def test_the_breaker_closes_with_the_first_success_and_all_is_done(tmp_path: Pat
         report = world.work()
 
         assert report.outcomes == {"deleted": 100}
-        assert world.system.work.breakers() == []
+        assert world.system.controls.breakers() == []
         assert report.left == {}
         assert all(not o.error or o.failure_class for o in world.operations())
         world.assert_reconciled()
@@ -224,7 +224,7 @@ def test_a_result_of_before_the_breaker_opened_does_not_close_it(tmp_path: Path)
         world.work(stopping=lambda: len(world.store.attempts) >= 1_000)
 
         assert len(world.store.deleted) == 750
-        assert [b.reason for b in world.system.work.breakers()] == ["ExpiredToken"]
+        assert [b.reason for b in world.system.controls.breakers()] == ["ExpiredToken"]
 
 
 def test_denials_without_any_success_for_a_quarter_hour_open_the_breaker(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_denials_without_any_success_for_a_quarter_hour_open_the_breaker(tmp_pat
         opened: list[datetime] = []
 
         def stop() -> bool:
-            opened.extend(b.opened_at for b in world.system.work.breakers())
+            opened.extend(b.opened_at for b in world.system.controls.breakers())
             return bool(opened)
 
         world.work(stopping=stop)
@@ -263,7 +263,7 @@ def test_denials_beside_successes_open_nothing(tmp_path: Path) -> None:
         report = world.work()
 
         assert report.outcomes == {"deleted": 30}
-        assert world.system.work.breakers() == []
+        assert world.system.controls.breakers() == []
         assert report.dead == 120
 
 
@@ -281,7 +281,7 @@ def test_a_missing_bucket_stops_the_policy_with_one_dead_letter(tmp_path: Path) 
 
         (letter,) = world.dead()
         assert letter.error == "NoSuchBucket"
-        (pause,) = world.system.work.pauses(world.clock.now())
+        (pause,) = world.system.controls.pauses(world.clock.now())
         assert (pause.policy, pause.reason) == ("exports", "stopped by bestbefore: NoSuchBucket")
         assert report.left == {"dead": 1, "paused": 999}
         assert report.outcomes == {"deleted": 3}
@@ -300,18 +300,18 @@ def test_once_lifted_the_pause_comes_back_while_the_bucket_is_missing(tmp_path: 
         lifted: list[int] = []
 
         def stopping() -> bool:
-            if world.system.work.pauses(world.clock.now()):
+            if world.system.controls.pauses(world.clock.now()):
                 if len(lifted) == 2:
                     return True
                 lifted.append(len(world.dead()))
-                world.system.work.resume_work("exports", "boss", world.clock.now())
+                world.system.controls.resume_work("exports", "boss", world.clock.now())
             return len(world.store.attempts) > 200
 
         world.work(drain=False, stopping=stopping)
 
         assert lifted == [1, 2]
         assert len(world.dead()) == 3
-        assert len(world.system.work.pauses(world.clock.now())) == 1
+        assert len(world.system.controls.pauses(world.clock.now())) == 1
         world.assert_reconciled()
 
 
@@ -324,7 +324,7 @@ def test_a_pause_takes_effect_within_one_batch(tmp_path: Path) -> None:
         def pause(key: str) -> None:
             if not paused:
                 paused.append(len(world.store.attempts))
-                world.system.work.pause("exports", "incident", None, "boss", world.clock.now())
+                world.system.controls.pause("exports", "incident", None, "boss", world.clock.now())
 
         world.store.refuse = pause
         run = world.plan()
@@ -333,7 +333,7 @@ def test_a_pause_takes_effect_within_one_batch(tmp_path: Path) -> None:
 
         assert report.left["paused"] == 3_000 - len(world.store.deleted)
         assert 1 <= len(world.store.deleted) <= 2 * 250, "what was in hand, and no more"
-        assert world.system.work.resume_work("exports", "boss", world.clock.now())
+        assert world.system.controls.resume_work("exports", "boss", world.clock.now())
         world.work()
         assert world.outcomes(run) == {"deleted": 3_000}
 
@@ -344,7 +344,7 @@ def test_a_pause_of_everything_stops_every_policy(tmp_path: Path) -> None:
         world.fill(3, store="t")
         world.plan()
         world.plan("others")
-        world.system.work.pause(None, "incident", None, "boss", world.clock.now())
+        world.system.controls.pause(None, "incident", None, "boss", world.clock.now())
 
         report = world.work()
 

@@ -1,11 +1,14 @@
 """Catching a process at an instant: the fault server keeps an answer, the test kills."""
 
+import random
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 
 from support.faults import Answer, FaultyS3, Request
+from support.forks import Child, until
 
 LAPSED = timedelta(seconds=61)
 """After it, whatever a dead process held is anybody's."""
@@ -39,3 +42,20 @@ def held(
         yield come
     finally:
         release.set()
+
+
+def random_instant(
+    chance: random.Random, server: FaultyS3, children: Sequence[Child], requests: Sequence[int]
+) -> None:
+    """Let *children* run for a random while: for some of *requests*, so that a busy machine does
+    not have them all killed at their start, and then for a moment of no meaning."""
+    wanted = len(server.requests) + chance.choice(requests)
+    gives_up = time.monotonic() + 1.0  # a worker may have nothing to do
+    until(
+        lambda: (
+            len(server.requests) >= wanted
+            or not any(child.running for child in children)
+            or time.monotonic() > gives_up
+        )
+    )
+    time.sleep(chance.random() ** 2 * 0.06)

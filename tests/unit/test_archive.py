@@ -1,13 +1,11 @@
 """Policies that archive: their configuration, and the keys that copies get."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
-from bestbefore.app.settings import ConfigError, Settings, load
+from bestbefore.app.settings import ConfigError
 from bestbefore.domain.archive import Archive
 from bestbefore.domain.failure import Budget
 from bestbefore.domain.policy import ObjectSource, Policy
@@ -15,6 +13,7 @@ from bestbefore.domain.retention import Age
 from bestbefore.domain.selection import MAX_KEY_BYTES, Selector, Verdict
 from bestbefore.ports.ledger import Operation
 from bestbefore.stages.work import longest_hold
+from support.settings import Read
 from support.worlds import NOW, listed
 
 GOOD = """
@@ -38,17 +37,6 @@ store = "cold"
 bucket = "archive"
 prefix = "digests/"
 """
-Read = Callable[[str], Settings]
-
-
-@pytest.fixture
-def read(tmp_path: Path) -> Read:
-    def read(text: str) -> Settings:
-        file = tmp_path / "bestbefore.toml"
-        file.write_text(text, encoding="utf-8")
-        return load(file, {"OTHER": "http://127.0.0.1:9000"})
-
-    return read
 
 
 def test_an_archive_is_a_store_a_bucket_and_a_prefix(read: Read) -> None:
@@ -92,7 +80,7 @@ def test_what_cannot_be_archived_to_is_refused(
 ) -> None:
     assert before in GOOD
     with pytest.raises(ConfigError) as refused:
-        read(GOOD.replace(before, after))
+        read(GOOD.replace(before, after), {"OTHER": "http://127.0.0.1:9000"})
     places = {".".join(p.place): p for p in refused.value.problems}
     problem = places[f"policies.weekly.{place}"]
     assert message in problem.message

@@ -1,17 +1,17 @@
 """A configuration file that is right, and what it becomes."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import FrozenInstanceError
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from bestbefore.app.settings import ConfigError, Settings, load
+from bestbefore.app.settings import ConfigError, load
 from bestbefore.domain.failure import Attempts
 from bestbefore.domain.finding import Level
 from bestbefore.domain.policy import ObjectSource, Policy, Reach
 from bestbefore.domain.retention import Age
+from support.settings import Read
 
 SMALL = """
 [stores.exports]
@@ -22,20 +22,6 @@ version = "v1"
 older_than = "30d"
 objects = { store = "exports", bucket = "digests", prefix = "exports/" }
 """
-
-Read = Callable[..., Settings]
-
-
-@pytest.fixture
-def read(tmp_path: Path) -> Read:
-    """Load a file with the given text."""
-
-    def read(text: str, environ: Mapping[str, str] | None = None) -> Settings:
-        file = tmp_path / "bestbefore.toml"
-        file.write_text(text, encoding="utf-8")
-        return load(file, environ or {})
-
-    return read
 
 
 def test_a_small_file_gets_the_defaults(read: Read, tmp_path: Path) -> None:

@@ -1,11 +1,11 @@
 """Stores of kind "directory": what they take, and what is refused before a folder is touched."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from bestbefore.app.settings import ConfigError, Settings, load
+from bestbefore.app.settings import ConfigError
+from support.settings import Read
 
 GOOD = """
 [stores.files]
@@ -19,18 +19,6 @@ store = "files"
 bucket = "digests"
 prefix = "exports/"
 """
-
-Read = Callable[[str], Settings]
-
-
-@pytest.fixture
-def read(tmp_path: Path) -> Read:
-    def read(text: str) -> Settings:
-        file = tmp_path / "bestbefore.toml"
-        file.write_text(text, encoding="utf-8")
-        return load(file, {})
-
-    return read
 
 
 def test_a_root_is_taken_as_it_stands_or_relative_to_the_file(read: Read, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from bestbefore.adapters.objects.directory import DirectoryDeleter, DirectoryLister
 from bestbefore.adapters.schedulers.cron import CronCalendar
+from bestbefore.adapters.state.controls import SqlControls
 from bestbefore.adapters.state.copies import SqlArchives
 from bestbefore.adapters.state.database import Database
 from bestbefore.adapters.state.dead_letters import SqlDeadLetters
@@ -81,6 +82,7 @@ class System:
         self._database.prepare()
         self.plans = SqlPlanLedger(self._database)
         self.work = SqlWorkLedger(self._database)
+        self.controls = SqlControls(self._database)
         self.queue = StateQueue(self._database)
         self.dead_letters = SqlDeadLetters(self._database)
         self.archives = SqlArchives(self._database)
@@ -167,6 +169,7 @@ class System:
         return Worker(
             Handles(
                 ledger=self.work,
+                controls=self.controls,
                 queue=self.queue,
                 stores=_Attempts(self),
                 policies=policies,

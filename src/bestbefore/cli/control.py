@@ -23,7 +23,7 @@ def pause(
     with opened(config) as system:
         if policy is not None:
             system.policy(policy)
-        system.work.pause(policy, reason, until, system.person, system.clock.now())
+        system.controls.pause(policy, reason, until, system.person, system.clock.now())
     document = {"paused": policy or "*", "reason": reason, "until": when(until)}
     emit(as_json, document, lambda: f"paused {policy or 'every policy'}: {reason}")
 
@@ -34,7 +34,7 @@ def pause(
 def resume(config: Path, as_json: bool, policy: str | None) -> None:
     """Lift the pause of POLICY, or the one of every policy."""
     with opened(config) as system:
-        lifted = system.work.resume_work(policy, system.person, system.clock.now())
+        lifted = system.controls.resume_work(policy, system.person, system.clock.now())
         backlog = {
             record.name: record.backlog
             for record in system.records.policies(system.clock.now())

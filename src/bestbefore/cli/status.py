@@ -19,7 +19,7 @@ def status(config: Path, as_json: bool) -> None:
         document = status_document(
             system.settings.policies,
             system.records,
-            system.work,
+            system.controls,
             system.calendar,
             system.holds,
             system.state(),

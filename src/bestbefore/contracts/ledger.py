@@ -4,7 +4,8 @@ Subclass `LedgerContract` in a test module and give it a fixture called ``sides`
 
     @pytest.fixture
     def sides(tmp_path):
-        yield Sides(plans=..., work=..., queue=..., dead_letters=..., records=..., upkeep=...)
+        yield Sides(plans=..., work=..., queue=..., dead_letters=..., records=..., upkeep=...,
+                    controls=...)
 
     class TestMyLedger(LedgerContract):
         pass
@@ -27,6 +28,7 @@ from bestbefore.domain.retention import Age
 from bestbefore.domain.run import Run, Trigger, park_reason, too_many_reappeared
 from bestbefore.domain.selection import GENERATION, KEEP_LAST, Listed, Verdict
 from bestbefore.domain.states import RunState, State
+from bestbefore.ports.controls import Controls
 from bestbefore.ports.ledger import (
     Answer,
     Completed,
@@ -78,6 +80,7 @@ class Sides:
     dead_letters: DeadLetters
     records: Records
     upkeep: UpkeepLedger
+    controls: Controls
 
 
 class Ledger:
@@ -90,6 +93,7 @@ class Ledger:
         self.dead_letters = sides.dead_letters
         self.records = sides.records
         self.upkeep = sides.upkeep
+        self.controls = sides.controls
 
     def answer(
         self,
@@ -944,36 +948,6 @@ class LedgerContract:
         assert ledger.again(answer.run).state is RunState.OPEN, "its scan has not ended"
         ledger.write(answer, ledger.page(POLICY, [], SLOT), SLOT)
         assert ledger.conclude(answer, POLICY, SLOT).state is RunState.DRAINED
-
-    # -- pauses and breakers -----------------------------------------------------------------
-
-    def test_pauses_hold_until_they_end_or_are_lifted(self, ledger: Ledger) -> None:
-        ledger.work.pause("exports", "audit", None, ME, SLOT)
-        ledger.work.pause(None, "incident", SLOT + DAY, ME, SLOT)
-
-        assert {pause.policy for pause in ledger.work.pauses(SLOT)} == {"exports", None}
-        assert {pause.policy for pause in ledger.work.pauses(SLOT + DAY)} == {"exports"}
-        assert ledger.work.resume_work("exports", ME, SLOT)
-        assert not ledger.work.resume_work("exports", ME, SLOT)
-        assert {pause.policy for pause in ledger.work.pauses(SLOT)} == {None}
-
-    def test_a_breaker_is_probed_after_30_seconds_and_then_ever_more_rarely(
-        self, ledger: Ledger
-    ) -> None:
-        ledger.work.trip("s", "expired", SLOT)
-        ledger.work.trip("s", "still expired", SLOT + timedelta(seconds=1))
-
-        probes = [n for n in range(3_000) if ledger.work.claim_probe("s", SLOT + n * _SECOND)]
-
-        assert probes == [30, 90, 210, 450, 930, 1_530, 2_130, 2_730]
-        (breaker,) = ledger.work.breakers()
-        assert (breaker.reason, breaker.opened_at) == ("still expired", SLOT)
-        ledger.work.reset("s")
-        assert ledger.work.breakers() == []
-        assert not ledger.work.claim_probe("s", SLOT + DAY)
-
-
-_SECOND = timedelta(seconds=1)
 
 
 def _identity(name: str) -> tuple[str, str, datetime]:

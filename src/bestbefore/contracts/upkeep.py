@@ -195,7 +195,7 @@ class UpkeepContract:
 
     def test_events_are_pruned_by_their_age(self, ledger: Ledger) -> None:
         for day in range(3):
-            ledger.work.pause(None, f"day {day}", None, ME, SLOT + day * DAY)
+            ledger.controls.pause(None, f"day {day}", None, ME, SLOT + day * DAY)
         found = ledger.upkeep.old_events(SLOT + 2 * DAY, 10)
         assert [(event.action, event.detail) for event in found] == [
             ("pause", "day 0"),

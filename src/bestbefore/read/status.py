@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 from bestbefore.domain.policy import Policy
 from bestbefore.ports.calendar import Calendar
+from bestbefore.ports.controls import Controls
 from bestbefore.ports.holds import Holds
-from bestbefore.ports.ledger import WorkLedger
 from bestbefore.ports.records import Records
 from bestbefore.read.documents import Document, hold_document, when
 
@@ -17,7 +17,7 @@ OVERDUE_AFTER = timedelta(hours=1)
 def status_document(
     policies: Mapping[str, Policy],
     records: Records,
-    work: WorkLedger,
+    controls: Controls,
     calendar: Calendar,
     holds: Holds,
     state: Document,
@@ -30,7 +30,7 @@ def status_document(
     *state* is what `bestbefore.read.state` says about the database itself.
     """
     known = {record.name: record for record in records.policies(now - OVERDUE_AFTER)}
-    paused = {pause.policy: pause.reason for pause in work.pauses(now)}
+    paused = {pause.policy: pause.reason for pause in controls.pauses(now)}
     rows = []
     for name in sorted(known.keys() | policies.keys()):
         record, policy = known.get(name), policies.get(name)
@@ -73,7 +73,7 @@ def status_document(
                 "opened_at": when(breaker.opened_at),
                 "next_probe_at": when(breaker.next_probe_at),
             }
-            for breaker in work.breakers()
+            for breaker in controls.breakers()
         ],
         "throttles": [
             {"connection": name, "waiting": n, "next_due": when(due)}

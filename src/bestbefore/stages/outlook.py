@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bestbefore.domain.policy import Policy
+from bestbefore.ports.controls import Controls
 from bestbefore.ports.ledger import Leftover, PolicyVersion, WorkLedger
 
 _BREAKER_PATIENCE = timedelta(minutes=10)
@@ -28,14 +29,18 @@ class Outlook:
 
 
 def look_around(
-    ledger: WorkLedger, policies: Mapping[str, Policy], now: datetime, only: str | None = None
+    ledger: WorkLedger,
+    controls: Controls,
+    policies: Mapping[str, Policy],
+    now: datetime,
+    only: str | None = None,
 ) -> Outlook:
     """Read once what is current, paused and broken.
 
     *policies* are those of this process, *only* the one policy it cares about, if set.
     """
-    paused = {pause.policy for pause in ledger.pauses(now)}
-    breakers = {breaker.connection: breaker for breaker in ledger.breakers()}
+    paused = {pause.policy for pause in controls.pauses(now)}
+    breakers = {breaker.connection: breaker for breaker in controls.breakers()}
     outlook = Outlook([], [], {}, blocked := {})
     for version in ledger.versions():
         policy = policies.get(version.name)

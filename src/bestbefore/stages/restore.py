@@ -7,17 +7,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from bestbefore.domain.failure import Failure, FailureClass, backoff
+from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.selection import Listed
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import Archives
 from bestbefore.ports.objects import Copy, NotCopied, Original, StoreError
 from bestbefore.ports.records import ArchiveRecord, OperationRecord
 from bestbefore.stages.archive import Depot
+from bestbefore.stages.patience import TRIES, wait_after, worth_another_try
 
 _CHUNK = 64
-_TRIES = 5
-_WORTH_ANOTHER_TRY = (FailureClass.THROTTLED, FailureClass.TRANSIENT)
 
 
 class NotRestored(NamedTuple):
@@ -76,17 +75,16 @@ class Restore:
     def _chunk(self, items: Sequence[_Item], ended: Restored, *, dry_run: bool) -> None:
         left = items
         failures: Mapping[int, Failure] = {}
-        for attempt in range(1, _TRIES + 1):
+        for attempt in range(1, TRIES + 1):
             try:
                 failures = self._try(left, ended, dry_run=dry_run)
             except StoreError as error:
                 failures = {item.operation.row: error.failure for item in left}
             left = [item for item in left if item.operation.row in failures]
-            worth = any(f.failure_class in _WORTH_ANOTHER_TRY for f in failures.values())
-            if not worth or attempt == _TRIES or self.stopping():
+            worth = any(map(worth_another_try, failures.values()))
+            if not worth or attempt == TRIES or self.stopping():
                 break
-            asked = [f.retry_after.total_seconds() for f in failures.values() if f.retry_after]
-            self.clock.sleep(max([backoff(attempt, spread=self.spread, cap=30.0), *asked]))
+            wait_after(failures.values(), attempt, self.clock, self.spread, self.stopping)
         ended.failed += [
             NotRestored(item.operation, failures[item.operation.row].error) for item in left
         ]

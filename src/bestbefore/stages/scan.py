@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
-from bestbefore.domain.failure import Failure, FailureClass, backoff
+from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.hold import Held
 from bestbefore.domain.identity import ObjectIds, upload_operation
 from bestbefore.domain.known import Disposition, Known, disposition
@@ -49,13 +49,12 @@ from bestbefore.ports.objects import (
 )
 from bestbefore.stages import pointer
 from bestbefore.stages.entries import by_version, entry_page
+from bestbefore.stages.patience import TRIES, wait_after, worth_another_try
 
 T = TypeVar("T")
 
 PARTS = 8
 LEASE = timedelta(seconds=60)
-_TRIES = 5
-_WORTH_ANOTHER_TRY = (FailureClass.THROTTLED, FailureClass.TRANSIENT)
 _TO_BE_PLANNED = (Disposition.NEW, Disposition.AGAIN, Disposition.REAPPEARED)
 
 Tags = Mapping[str, str] | Failure | None
@@ -137,7 +136,7 @@ class Scan:
                 if failure.whole_source or failure.failure_class is FailureClass.CREDENTIALS:
                     raise StoreError(failure)
             for failure in failures:
-                if failure.failure_class in _WORTH_ANOTHER_TRY:
+                if worth_another_try(failure):
                     raise StoreError(failure)
 
         try:
@@ -198,22 +197,14 @@ class Scan:
 
     def _patiently(self, ask: Callable[[], T]) -> T:
         """Ask up to five times while the store is merely busy or out of reach."""
-        for attempt in range(1, _TRIES):
+        for attempt in range(1, TRIES):
             try:
                 return ask()
             except StoreError as error:
-                failure = error.failure
-                if failure.failure_class not in _WORTH_ANOTHER_TRY or self.stopping():
+                if not worth_another_try(error.failure) or self.stopping():
                     raise
-                wished = failure.retry_after.total_seconds() if failure.retry_after else 0.0
-                self._wait(max(wished, backoff(attempt, spread=self.spread, cap=30.0)))
+                wait_after([error.failure], attempt, self.clock, self.spread, self.stopping)
         return ask()
-
-    def _wait(self, seconds: float) -> None:
-        """Wait in small steps, so that a stop does not wait as well."""
-        until = self.clock.now() + timedelta(seconds=seconds)
-        while self.clock.now() < until and not self.stopping():
-            self.clock.sleep(min(seconds, 0.5))
 
 
 _UNASKED = Failure(FailureClass.TRANSIENT, "not asked yet")
@@ -221,7 +212,7 @@ _UNASKED = Failure(FailureClass.TRANSIENT, "not asked yet")
 
 def _is_settled(found: Tags) -> bool:
     """Whether asking again would not tell more."""
-    return not isinstance(found, Failure) or found.failure_class not in _WORTH_ANOTHER_TRY
+    return not isinstance(found, Failure) or not worth_another_try(found)
 
 
 class _Drawing:

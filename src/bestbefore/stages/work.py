@@ -1,8 +1,8 @@
 """The worker: take what is due, have threads attempt it in batches, record what came of it.
 
 One loop owns the ledger and the queue; threads talk to stores, and of the ledger write only what
-they copied. Whatever kills the process,
-a claim's lease runs out and the operation is delivered again.
+they copied. Whatever kills the process, a claim's lease runs out and the operation is delivered
+again.
 """
 
 import logging
@@ -20,6 +20,7 @@ from bestbefore.domain.policy import Policy
 from bestbefore.domain.report import Report
 from bestbefore.domain.versions import Versions
 from bestbefore.ports.clock import Clock
+from bestbefore.ports.controls import Controls
 from bestbefore.ports.ledger import (
     Completed,
     Died,
@@ -73,6 +74,7 @@ class Handles:
     """
 
     ledger: WorkLedger
+    controls: Controls
     queue: Queue
     stores: Mapping[str, Attempts]
     policies: Mapping[str, Policy]
@@ -126,7 +128,11 @@ class Worker:
         try:
             while not self._h.stopping():
                 outlook = look_around(
-                    self._h.ledger, self._h.policies, self._h.clock.now(), self._h.only
+                    self._h.ledger,
+                    self._h.controls,
+                    self._h.policies,
+                    self._h.clock.now(),
+                    self._h.only,
                 )
                 self._plan_on(planner)
                 moved = self._publish(outlook)
@@ -200,7 +206,7 @@ class Worker:
                 )
                 if not found:
                     continue
-                if not self._h.ledger.claim_probe(connection, now):
+                if not self._h.controls.claim_probe(connection, now):
                     self._h.queue.release(found, now)
                     return 0
                 self._report.received += 1
@@ -337,7 +343,7 @@ class Worker:
             health.succeeded()
             if batch.probe:
                 log.info("breaker closed for %s", connection)
-                self._h.ledger.reset(connection)
+                self._h.controls.reset(connection)
             return
         failures = [
             (operation.row, result)
@@ -346,14 +352,14 @@ class Worker:
         ]
         if sick := health.failed(failures, now):
             log.error("breaker open for %s: %s", connection, sick.error)
-            self._h.ledger.trip(connection, sick.error, now)
+            self._h.controls.trip(connection, sick.error, now)
 
     def _stop_policy(
         self, batch: _Batch, results: Sequence[Result], now: datetime
     ) -> list[Settlement]:
         """The source itself cannot be worked on: one dead letter and a pause, not thousands."""
         name = batch.policy.name
-        stopped = any(pause.policy in (None, name) for pause in self._h.ledger.pauses(now))
+        stopped = any(pause.policy in (None, name) for pause in self._h.controls.pauses(now))
         settlements: list[Settlement] = []
         given_back: list[Operation] = []
         for operation, result in zip(batch.operations, results, strict=True):
@@ -365,7 +371,7 @@ class Worker:
                 stopped = True
                 settlements.append(self._settlement(batch.policy, operation, result, now))
                 reason = f"stopped by bestbefore: {result.error}"
-                self._h.ledger.pause(name, reason, None, self._h.by, now)
+                self._h.controls.pause(name, reason, None, self._h.by, now)
                 log.error("policy %s %s", name, reason)
         self._h.queue.release(given_back, now)
         return settlements

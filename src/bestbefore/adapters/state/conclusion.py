@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from bestbefore.adapters.state import followers
 from bestbefore.adapters.state import policies as policy_rows
 from bestbefore.adapters.state import runs as run_rows
-from bestbefore.adapters.state.database import Database, micros, moment
+from bestbefore.adapters.state.database import CHUNK, Database, chunks, micros, moment
 from bestbefore.adapters.state.schema import generations, newest, operations, runs
 from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.known import MOST_REAPPEARANCES
@@ -21,8 +21,6 @@ from bestbefore.domain.selection import newest as newest_generations
 from bestbefore.domain.states import RunState, State
 from bestbefore.domain.versions import Versions
 from bestbefore.ports.ledger import Claim, PlanTakenOver
-
-_CHUNK = 500
 
 
 def conclude(
@@ -99,8 +97,7 @@ def _keep_pointed_at(
     named = sorted(pointer.names(run_rows.generations_seen(connection, run)))
     if not named:
         _spare(database, connection, run, sa.true(), Verdict.POINTER)
-    for start in range(0, len(named), _CHUNK):
-        some = named[start : start + _CHUNK]
+    for some in chunks(named):
         connection.execute(
             sa.update(generations)
             .where(generations.c.run_id == run, generations.c.name.in_(some))
@@ -111,7 +108,7 @@ def _keep_pointed_at(
 
 def _keep_last(database: Database, connection: sa.Connection, run: int) -> None:
     groups = connection.execute(sa.select(newest.c.kept).where(newest.c.run_id == run)).yield_per(
-        _CHUNK
+        CHUNK
     )
     for chunk in groups.partitions():
         kept = [
@@ -120,12 +117,10 @@ def _keep_last(database: Database, connection: sa.Connection, run: int) -> None:
             for _, _, operation_id in json.loads(group)
             if operation_id is not None
         ]
-        for start in range(0, len(kept), _CHUNK):
+        for some_kept in chunks(kept):
             # By row, as SQLite would go through all of the run's operations to find ids in it.
             some = connection.scalars(
-                sa.select(operations.c.id).where(
-                    operations.c.operation_id.in_(kept[start : start + _CHUNK])
-                )
+                sa.select(operations.c.id).where(operations.c.operation_id.in_(some_kept))
             ).all()
             _spare(database, connection, run, operations.c.id.in_(some), KEEP_LAST)
 
@@ -209,7 +204,7 @@ def _admit_candidates(
 def _loose_followers(connection: sa.Connection, run: int, now: datetime) -> None:
     """What was only waiting for the decision about others may go, now that it is made."""
     policy = _policy(connection, run)
-    if followers.versions_of(connection, policy) == Versions.PURGE:
+    if policy_rows.versions_of(connection, policy) == Versions.PURGE:
         followers.release_all(connection, policy, micros(now))
 
 

@@ -5,12 +5,10 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from bestbefore.adapters.state.database import Database, execute_many, micros
+from bestbefore.adapters.state.database import Database, chunks, execute_many, micros
 from bestbefore.adapters.state.schema import events, operations, policies, runs
 from bestbefore.ports.ledger import Operation
 from bestbefore.ports.objects import Copy
-
-_CHUNK = 500
 
 _RECORD = (
     sa.update(operations)
@@ -54,11 +52,10 @@ class SqlArchives:
 def recorded(connection: sa.Connection, rows: Collection[int]) -> Mapping[int, Copy]:
     """See `bestbefore.ports.ledger.WorkLedger.copies`."""
     found: dict[int, Copy] = {}
-    wanted = list(rows)
-    for start in range(0, len(wanted), _CHUNK):
+    for chunk in chunks(list(rows)):
         for id_, key, etag in connection.execute(
             sa.select(operations.c.id, operations.c.archive_key, operations.c.archive_etag).where(
-                operations.c.id.in_(wanted[start : start + _CHUNK]),
+                operations.c.id.in_(chunk),
                 operations.c.copied_at.is_not(None),
             )
         ):
@@ -81,10 +78,10 @@ def record(
         return []
     held = {
         (id_, token)
-        for start in range(0, len(copies), _CHUNK)
+        for chunk in chunks(copies)
         for id_, token in connection.execute(
             sa.select(operations.c.id, operations.c.token).where(
-                operations.c.id.in_([o.row for o, _ in copies[start : start + _CHUNK]]),
+                operations.c.id.in_([o.row for o, _ in chunk]),
                 operations.c.state == sa.literal_column("'pending'"),
             )
         )
@@ -112,7 +109,7 @@ def _note(
     now: datetime,
 ) -> None:
     """One event for each of *rows* that has a copy; *detail* is followed by the copy's key."""
-    for start in range(0, len(rows), _CHUNK):
+    for chunk in chunks(rows):
         connection.execute(
             sa.insert(events).from_select(
                 ["at", "by", "action", "policy", "run_id", "operation_id", "detail"],
@@ -128,7 +125,7 @@ def _note(
                 .join(policies, operations.c.policy_id == policies.c.id)
                 .join(runs, operations.c.run_id == runs.c.id)
                 .where(
-                    operations.c.id.in_(rows[start : start + _CHUNK]),
+                    operations.c.id.in_(chunk),
                     operations.c.copied_at.is_not(None),
                 ),
             )

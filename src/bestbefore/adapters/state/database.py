@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -22,6 +22,9 @@ from bestbefore.ports.ledger import LedgerError
 if TYPE_CHECKING:
     from bestbefore.adapters.state.postgresql import Server
 
+T = TypeVar("T")
+
+CHUNK = 500
 _MIGRATIONS = Path(__file__).with_name("migrations")
 _VERSIONS = sorted(file.name[:4] for file in (_MIGRATIONS / "versions").glob("[0-9]*.py"))
 NEWEST = _VERSIONS[-1]
@@ -260,6 +263,12 @@ class _Turn:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """*values* by the 500: what one statement may name without its text growing too long."""
+    for start in range(0, len(values), CHUNK):
+        yield values[start : start + CHUNK]
 
 
 def execute_many(

@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterable, Sequence
 
 import sqlalchemy as sa
 
+from bestbefore.adapters.state import policies as policy_rows
 from bestbefore.adapters.state import runs as run_rows
-from bestbefore.adapters.state.database import Database, micros
-from bestbefore.adapters.state.schema import TIED, UNSETTLED, operations, policies
+from bestbefore.adapters.state.database import Database, chunks, micros
+from bestbefore.adapters.state.schema import TIED, UNSETTLED, operations
 from bestbefore.domain.failure import NEVER, FailureClass
 from bestbefore.domain.states import State
 from bestbefore.domain.versions import Versions
 
-_CHUNK = 500
 _NEVER = micros(NEVER)
 
 
@@ -32,23 +32,15 @@ class Purging:
         self._db = database
         self._known: dict[int, bool] = {}
 
-    def of(self, policy_rows: Iterable[int]) -> list[int]:
-        """Those of *policy_rows* that purge."""
-        asked = set(policy_rows)
+    def of(self, policies: Iterable[int]) -> list[int]:
+        """Those of *policies*, given by their rows, that purge."""
+        asked = set(policies)
         unknown = asked - self._known.keys()
         if unknown:
             with self._db.read() as connection:
                 for row in unknown:
-                    self._known[row] = versions_of(connection, row) == Versions.PURGE
+                    self._known[row] = policy_rows.versions_of(connection, row) == Versions.PURGE
         return [row for row in sorted(asked) if self._known[row]]
-
-
-def versions_of(connection: sa.Connection, policy: int) -> str | None:
-    """What the policy version does in a bucket that keeps versions."""
-    said: str | None = connection.execute(
-        sa.select(policies.c.versions).where(policies.c.id == policy)
-    ).scalar_one_or_none()
-    return said
 
 
 _other = operations.alias("other")
@@ -103,8 +95,7 @@ def tie(connection: sa.Connection, policy: int, run: int, first: int, last: int,
 def release(connection: sa.Connection, policy: int, keys: Collection[str], now: int) -> None:
     """Make due what waits, under *keys*, only for others that are settled by now."""
     names = sorted(set(keys))
-    for start in range(0, len(names), _CHUNK):
-        chunk = names[start : start + _CHUNK]
+    for chunk in chunks(names):
         found = connection.execute(_LOOSE_SOME, {"policy": policy, "now": now, "keys": chunk})
         _loosed(connection, found.scalars().all())
 
@@ -119,8 +110,7 @@ def overtaken(
 ) -> None:
     """Of *newer* (key and operation id), which follow from now on: nothing older of their keys
     does any more. It need not wait either, as it covers nothing now."""
-    for start in range(0, len(newer), _CHUNK):
-        chunk = newer[start : start + _CHUNK]
+    for chunk in chunks(newer):
         followed_before = sa.and_(
             operations.c.policy_id == policy,
             operations.c.key.in_([key for key, _ in chunk]),
@@ -146,11 +136,11 @@ def overtaken(
 
 def wake(connection: sa.Connection, ids: Sequence[bytes], now: int) -> None:
     """Make those of *ids* due once that a lock without a date holds: a plan listed them again."""
-    for start in range(0, len(ids), _CHUNK):
+    for chunk in chunks(ids):
         connection.execute(
             sa.update(operations)
             .where(
-                operations.c.operation_id.in_(ids[start : start + _CHUNK]),
+                operations.c.operation_id.in_(chunk),
                 operations.c.state == State.PENDING,
                 operations.c.held.is_(True),
                 operations.c.failure_class == FailureClass.HELD,

@@ -6,14 +6,13 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from bestbefore.adapters.state import runs as run_rows
-from bestbefore.adapters.state.database import Database, maybe_moment, micros
+from bestbefore.adapters.state.database import Database, chunks, maybe_moment, micros
 from bestbefore.adapters.state.schema import operations, policies, runs
 from bestbefore.domain.known import Known
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.run import Trigger
 from bestbefore.domain.states import RunState, State
 
-_CHUNK = 500
 _ELSEWHERE = "elsewhere"
 
 _KNOWN = sa.select(
@@ -33,10 +32,9 @@ def known(
     """See `bestbefore.ports.ledger.PlanLedger.known`."""
     found: dict[bytes, Known] = {}
     taken = set() if taking_over is None else _parked_before(connection, taking_over)
-    for start in range(0, len(operation_ids), _CHUNK):
-        chunk = {"ids": operation_ids[start : start + _CHUNK]}
+    for chunk in chunks(operation_ids):
         for id_, state, outcome, completed_at, reappearances, run, held in connection.execute(
-            _KNOWN, chunk
+            _KNOWN, {"ids": chunk}
         ):
             if state == State.WAITING and run in taken:
                 state, outcome, completed_at = State.COMPLETED, Outcome.CANCELLED, 0

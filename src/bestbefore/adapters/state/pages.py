@@ -8,13 +8,11 @@ import sqlalchemy as sa
 
 from bestbefore.adapters.state import followers
 from bestbefore.adapters.state import runs as run_rows
-from bestbefore.adapters.state.database import Database, micros
+from bestbefore.adapters.state.database import Database, chunks, micros
 from bestbefore.adapters.state.schema import generations, newest, operations, policies, runs
 from bestbefore.domain.known import Disposition
 from bestbefore.domain.states import State
 from bestbefore.ports.ledger import PlannedPage
-
-_CHUNK = 500
 
 _COLUMNS = (
     "operation_id",
@@ -189,10 +187,10 @@ def _merge_newest(
         return
     names = list(page.newest)
     stored: dict[str, list[Any]] = {}
-    for start in range(0, len(names), _CHUNK):
+    for chunk in chunks(names):
         found = connection.execute(
             sa.select(newest.c.name, newest.c.kept).where(
-                newest.c.run_id == row, newest.c.name.in_(names[start : start + _CHUNK])
+                newest.c.run_id == row, newest.c.name.in_(chunk)
             )
         )
         stored |= {name: json.loads(kept) for name, kept in found}

@@ -31,7 +31,6 @@ from bestbefore.ports.ledger import (
 )
 from bestbefore.ports.objects import KeyRange
 
-_CHUNK = 500
 _LIVE = (RunState.PLANNING, RunState.OPEN)
 
 
@@ -246,7 +245,7 @@ class SqlPlanLedger:
         policy = connection.execute(
             sa.select(runs.c.policy_id).where(runs.c.id == run.row)
         ).scalar_one()
-        if followers.versions_of(connection, policy) == Versions.PURGE:
+        if policy_rows.versions_of(connection, policy) == Versions.PURGE:
             followers.release_all(connection, policy, micros(now))
 
     def _claim(

@@ -34,10 +34,15 @@ def refuse_edited(policy: Policy, row: Any) -> None:
 
 def frees(connection: sa.Connection, row: int) -> bool:
     """Whether deleting what this policy version selects frees its bytes, instead of hiding it."""
-    versions = connection.execute(
+    return versions_of(connection, row) != Versions.MARKER
+
+
+def versions_of(connection: sa.Connection, row: int) -> str | None:
+    """What this policy version does in a bucket that keeps versions."""
+    said: str | None = connection.execute(
         sa.select(policies.c.versions).where(policies.c.id == row)
-    ).scalar_one()
-    return bool(versions != Versions.MARKER)
+    ).scalar_one_or_none()
+    return said
 
 
 def make_current(connection: sa.Connection, policy: Policy, now: datetime) -> int:

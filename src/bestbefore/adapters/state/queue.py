@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from bestbefore.adapters.state import followers
 from bestbefore.adapters.state import runs as run_rows
-from bestbefore.adapters.state.database import Database, micros, moment
+from bestbefore.adapters.state.database import Database, chunks, micros, moment
 from bestbefore.adapters.state.followers import Purging
 from bestbefore.adapters.state.replay import replays
 from bestbefore.adapters.state.schema import operations, runs
@@ -24,7 +24,6 @@ from bestbefore.domain.states import RunState, State
 from bestbefore.domain.suspects import suspects_together
 from bestbefore.ports.ledger import Operation, Span
 
-_CHUNK = 500
 _FRESH = Budget.fresh()
 
 
@@ -107,8 +106,7 @@ def change_claimed(
     ).returning(operations.c.id)
     lost: list[Operation] = []
     for token, group in _by_token(claimed).items():
-        for start in range(0, len(group), _CHUNK):
-            chunk = group[start : start + _CHUNK]
+        for chunk in chunks(group):
             kept = {
                 row.id
                 for row in connection.execute(

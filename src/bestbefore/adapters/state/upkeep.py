@@ -9,7 +9,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from bestbefore.adapters.state import runs as run_rows
-from bestbefore.adapters.state.database import Database, maybe_moment, micros, moment
+from bestbefore.adapters.state.database import Database, chunks, maybe_moment, micros, moment
 from bestbefore.adapters.state.records import OPERATIONS, attempt_record, operation_record
 from bestbefore.adapters.state.replay import replays
 from bestbefore.adapters.state.schema import events, failures, metadata, operations, runs, upkeep
@@ -20,7 +20,6 @@ from bestbefore.ports.upkeep import Old, OldEvent, Pass, UpkeepRecord, UpkeepTak
 _WINDOW = 50_000
 """Rows looked at in one go: some megabytes to read, without any lock."""
 
-_CHUNK = 500
 _THE_ROW = {"id": 1}
 
 
@@ -244,12 +243,10 @@ def _hold(connection: sa.Connection, held: Pass, **values: object) -> None:
 def _attempts(connection: sa.Connection, rows: Sequence[int]) -> Mapping[int, Sequence[Attempt]]:
     """The failed attempts on each of *rows*, oldest first."""
     found: dict[int, list[Attempt]] = {}
-    for start in range(0, len(rows), _CHUNK):
-        chunk = connection.execute(
-            sa.select(failures)
-            .where(failures.c.operation.in_(rows[start : start + _CHUNK]))
-            .order_by(failures.c.id)
+    for chunk in chunks(rows):
+        those = connection.execute(
+            sa.select(failures).where(failures.c.operation.in_(chunk)).order_by(failures.c.id)
         )
-        for row in chunk:
+        for row in those:
             found.setdefault(row.operation, []).append(attempt_record(row))
     return found

@@ -1,4 +1,4 @@
-"""What working reads and writes: spans to publish, results, pauses and breakers."""
+"""What working reads and writes: spans to publish, what a plan relied on, results."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -9,18 +9,16 @@ import sqlalchemy as sa
 from bestbefore.adapters.state import copies as copy_rows
 from bestbefore.adapters.state import followers
 from bestbefore.adapters.state import runs as run_rows
-from bestbefore.adapters.state.database import Database, maybe_moment, micros, moment
+from bestbefore.adapters.state.database import Database, chunks, maybe_moment, micros, moment
 from bestbefore.adapters.state.followers import Purging
 from bestbefore.adapters.state.policies import frees
 from bestbefore.adapters.state.queue import change_claimed, dump_budget
 from bestbefore.adapters.state.replay import replays
 from bestbefore.adapters.state.schema import (
-    breakers,
     failures,
     generations,
     newest,
     operations,
-    pauses,
     policies,
     runs,
 )
@@ -28,13 +26,11 @@ from bestbefore.domain.failure import Budget, FailureClass
 from bestbefore.domain.outcome import REMOVED, Outcome, Spared
 from bestbefore.domain.states import RunState, State
 from bestbefore.ports.ledger import (
-    Breaker,
     Completed,
     Died,
     Kept,
     Leftover,
     Operation,
-    Pause,
     PolicyVersion,
     Retried,
     Settlement,
@@ -42,13 +38,10 @@ from bestbefore.ports.ledger import (
 )
 from bestbefore.ports.objects import Copy
 
-_CHUNK = 500
-_FIRST_PROBE_SECONDS = 30.0
-_LAST_PROBE_SECONDS = 600.0
 _CRASHED = "crashes workers: {n} deliveries ended without a result (the worker died or hung)"
 
 
-@replays("record", "bury_crashed", "pause", "trip", "claim_probe", "reset")
+@replays("record", "bury_crashed")
 class SqlWorkLedger:
     """`bestbefore.ports.ledger.WorkLedger` on a SQL database."""
 
@@ -256,12 +249,11 @@ class SqlWorkLedger:
 
     def kept_last(self, run: int, groups: Collection[str]) -> Mapping[str, Sequence[Kept]]:
         kept: dict[str, Sequence[Kept]] = {}
-        names = list(groups)
         with self._db.read() as connection:
-            for start in range(0, len(names), _CHUNK):
+            for chunk in chunks(list(groups)):
                 for name, stored in connection.execute(
                     sa.select(newest.c.name, newest.c.kept).where(
-                        newest.c.run_id == run, newest.c.name.in_(names[start : start + _CHUNK])
+                        newest.c.run_id == run, newest.c.name.in_(chunk)
                     )
                 ):
                     kept[name] = [
@@ -286,92 +278,6 @@ class SqlWorkLedger:
     ) -> list[Operation]:
         with self._db.write() as connection:
             return copy_rows.record(connection, copies, now)
-
-    def pauses(self, now: datetime) -> Sequence[Pause]:
-        with self._db.read() as connection:
-            found = connection.execute(
-                sa.select(pauses).where(
-                    sa.or_(pauses.c.until.is_(None), pauses.c.until > micros(now))
-                )
-            )
-            return [
-                Pause(row.policy or None, row.reason, maybe_moment(row.until), row.by,
-                      moment(row.at))
-                for row in found
-            ]  # fmt: skip
-
-    def pause(
-        self, policy: str | None, reason: str, until: datetime | None, by: str, now: datetime
-    ) -> None:
-        values = {
-            "reason": reason,
-            "until": micros(until) if until else None,
-            "by": by,
-            "at": micros(now),
-        }
-        with self._db.write() as connection:
-            connection.execute(
-                self._db.insert(pauses)
-                .values(policy=policy or "", **values)
-                .on_conflict_do_update(index_elements=["policy"], set_=values)
-            )
-            run_rows.note(connection, "pause", reason, by, now, policy=policy)
-
-    def resume_work(self, policy: str | None, by: str, now: datetime) -> bool:
-        with self._db.write() as connection:
-            lifted = connection.execute(
-                sa.delete(pauses).where(pauses.c.policy == (policy or ""))
-            ).rowcount
-            if lifted:
-                run_rows.note(connection, "resume", "", by, now, policy=policy)
-                self._db.ring(connection)
-        return bool(lifted)
-
-    def breakers(self) -> Sequence[Breaker]:
-        with self._db.read() as connection:
-            found = connection.execute(sa.select(breakers).order_by(breakers.c.connection))
-            return [
-                Breaker(row.connection, row.reason, moment(row.opened_at),
-                        moment(row.next_probe_at))
-                for row in found
-            ]  # fmt: skip
-
-    def trip(self, connection: str, reason: str, now: datetime) -> None:
-        insert = (
-            self._db.insert(breakers)
-            .values(
-                connection=connection,
-                reason=reason,
-                opened_at=micros(now),
-                next_probe_at=micros(now + timedelta(seconds=_FIRST_PROBE_SECONDS)),
-                interval=_FIRST_PROBE_SECONDS,
-            )
-            .on_conflict_do_update(index_elements=["connection"], set_={"reason": reason})
-        )
-        with self._db.write() as transaction:
-            transaction.execute(insert)
-
-    def claim_probe(self, connection: str, now: datetime) -> bool:
-        with self._db.write() as transaction:
-            waited = transaction.execute(
-                sa.select(breakers.c.interval).where(
-                    breakers.c.connection == connection, breakers.c.next_probe_at <= micros(now)
-                )
-            ).scalar_one_or_none()
-            if waited is None:
-                return False
-            interval = min(waited * 2, _LAST_PROBE_SECONDS)
-            transaction.execute(
-                sa.update(breakers)
-                .where(breakers.c.connection == connection)
-                .values(interval=interval, next_probe_at=micros(now + timedelta(seconds=interval)))
-            )
-        return True
-
-    def reset(self, connection: str) -> None:
-        with self._db.write() as transaction:
-            transaction.execute(sa.delete(breakers).where(breakers.c.connection == connection))
-            self._db.ring(transaction)
 
 
 def _if(condition: sa.ColumnElement[bool], value: object) -> sa.ColumnElement[int]:

@@ -1,0 +1,34 @@
+"""Asking a store again that is merely busy or out of reach: five times, ever later."""
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+
+from bestbefore.domain.failure import Failure, FailureClass, backoff
+from bestbefore.ports.clock import Clock
+
+TRIES = 5
+_LONGEST_SECONDS = 30.0
+_STEP_SECONDS = 0.5
+
+
+def worth_another_try(failure: Failure) -> bool:
+    """Whether the same question may be answered in a moment."""
+    return failure.failure_class in (FailureClass.THROTTLED, FailureClass.TRANSIENT)
+
+
+def wait_after(
+    failures: Iterable[Failure],
+    attempt: int,
+    clock: Clock,
+    spread: Callable[[], float],
+    stopping: Callable[[], bool],
+) -> None:
+    """Wait after the *attempt*th try, and for as long as any of *failures* asks for.
+
+    In small steps, so that a stop does not wait as well.
+    """
+    asked = [f.retry_after.total_seconds() for f in failures if f.retry_after]
+    seconds = max([backoff(attempt, spread=spread, cap=_LONGEST_SECONDS), *asked])
+    until = clock.now() + timedelta(seconds=seconds)
+    while clock.now() < until and not stopping():
+        clock.sleep(min(seconds, _STEP_SECONDS))
