@@ -175,6 +175,7 @@ ALLOWED = {
     FailureClass.UNKNOWN: 3,
     FailureClass.MALFORMED: 1,
     FailureClass.CRASHED: 1,
+    FailureClass.DEPENDENCY: 3,
 }
 
 
@@ -243,7 +244,7 @@ def test_charging_leaves_the_budget_before_it_as_it_was() -> None:
 def test_a_policy_may_allow_other_numbers_of_attempts() -> None:
     attempts = Attempts(transient=2, permission=1, unknown=5)
 
-    assert [attempts.allowed(c) for c in ALLOWED] == [2, 1, 5, 1, 1]
+    assert [attempts.allowed(c) for c in ALLOWED] == [2, 1, 5, 1, 1, 3]
 
 
 def test_the_spread_is_asked_for_once() -> None:

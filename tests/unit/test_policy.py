@@ -1,13 +1,21 @@
 """What a policy is, and which changes need a new version of it."""
 
+import json
 from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 
 from bestbefore.domain.failure import Attempts
-from bestbefore.domain.policy import ObjectSource, Policy, Reach, what_changed
+from bestbefore.domain.policy import ObjectSource, Policy, Reach, decided_rows, what_changed
 from bestbefore.domain.retention import Age, parse_age
+from bestbefore.domain.rows import (
+    FileArchive,
+    Partitions,
+    RowSource,
+    TableArchive,
+    TimestampKind,
+)
 from bestbefore.domain.versions import Versions
 
 SOURCE = ObjectSource(store="exports", bucket="weekly-digests", prefix="exports/")
@@ -133,3 +141,28 @@ def test_a_first_run_limit_alone_is_no_cap(reach: Reach, capped: bool) -> None:
 
 def test_commands_of_one_store_share_a_connection() -> None:
     assert POLICY.connection == "exports"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        RowSource("shop", "orders", "placed_at"),
+        RowSource(
+            "shop",
+            '"Shop"."Orders"',
+            "placed_at",
+            key=("tenant", "id"),
+            timestamp_kind=TimestampKind.NAIVE,
+            timestamp_zone="Europe/Berlin",
+            where="paid",
+            dependents=("a", "b"),
+            partitions=Partitions.ROWS,
+            archive=TableArchive("orders_archive"),
+        ),
+        RowSource("shop", "orders", "at", dependents=()),
+        RowSource("shop", "orders", "at", archive=FileArchive("cold", "b", "p/", "parquet")),
+    ],
+)
+def test_rows_are_found_again_by_what_was_decided_about_them(source: RowSource) -> None:
+    policy = Policy("p", "v1", "me", Age(1, 0), source)
+    assert decided_rows(json.loads(json.dumps(policy.decides()))) == source

@@ -29,6 +29,7 @@ class FailureClass(StrEnum):
     PERMISSION = "permission"
     MALFORMED = "malformed"
     HELD = "held"
+    DEPENDENCY = "dependency"
     CRASHED = "crashed"
     UNKNOWN = "unknown"
 
@@ -46,7 +47,8 @@ class Failure:
 
     ``retry_after`` is what the other side asked for, already capped. ``whole_source`` means the
     bucket itself cannot be worked on (missing, elsewhere), so its neighbours need not be tried.
-    ``until`` is when a lock ends; one without a date lasts until somebody lifts it.
+    ``until`` is when a lock ends; one without a date lasts until somebody lifts it. ``too_big``
+    means that less at a time might succeed: a transaction ran out of time or of room.
     """
 
     failure_class: FailureClass
@@ -54,6 +56,7 @@ class Failure:
     retry_after: timedelta | None = None
     whole_source: bool = False
     until: datetime | None = None
+    too_big: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ class Attempts:
     transient: int = 8
     permission: int = 3
     unknown: int = 3
+    dependency: int = 3
 
     def allowed(self, failure_class: FailureClass) -> int:
         match failure_class:
@@ -72,6 +76,8 @@ class Attempts:
                 return self.permission
             case FailureClass.UNKNOWN:
                 return self.unknown
+            case FailureClass.DEPENDENCY:
+                return self.dependency
             case _:
                 return 1
 

@@ -27,7 +27,9 @@ class Scope(NamedTuple):
         """Whether it can hold anything of *policy*, whose store is at *place*."""
         if self.policy is not None:
             return self.policy == policy.name
-        source = policy.source
+        if policy.about_rows:
+            return False
+        source = policy.objects
         return (
             self.bucket == source.bucket
             and (self.store == source.store or self.place == place)

@@ -26,6 +26,11 @@ def instant(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat()[:19] + "Z"
 
 
+def exact_instant(moment: datetime) -> str:
+    """*moment* (aware) as ``YYYY-MM-DDTHH:MM:SS.ffffffZ``."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")[:26] + "Z"
+
+
 def object_identity(etag: str, last_modified: datetime, version: str | None = None) -> str:
     """What tells two objects under one key apart: the id of the *version*, if it has one.
 
@@ -40,6 +45,13 @@ def object_identity(etag: str, last_modified: datetime, version: str | None = No
 def upload_operation(policy: str, version: str, bucket: str, key: str, upload_id: str) -> str:
     """The operation id of an unfinished upload, hex."""
     return operation_id("upload", policy, version, bucket, key, upload_id)
+
+
+def row_operation(
+    policy: str, version: str, table: str, cutoff: datetime, first: str, last: str
+) -> str:
+    """The operation id of a row batch between *first* and *last*, hex."""
+    return operation_id("rows", policy, version, table, exact_instant(cutoff), first, last)
 
 
 class ObjectIds:

@@ -1,12 +1,21 @@
 """A policy: what may go, when, what is protected, how much at most, and whose it is."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import Any
 
 from bestbefore.domain.archive import Archive
 from bestbefore.domain.failure import Attempts
 from bestbefore.domain.retention import Age
+from bestbefore.domain.rows import (
+    FileArchive,
+    Partitions,
+    RowSource,
+    TableArchive,
+    TimestampKind,
+)
 from bestbefore.domain.versions import Versions
 
 
@@ -89,7 +98,7 @@ class Policy:
     version: str
     owner: str
     older_than: Age
-    source: ObjectSource
+    source: ObjectSource | RowSource
     action: str = "delete"
     archive: Archive | None = None
     schedule: str | None = None
@@ -99,9 +108,46 @@ class Policy:
     attempts: Attempts = field(default_factory=Attempts)
 
     @property
+    def objects(self) -> ObjectSource:
+        """The source of a policy about objects; a mistake of ours for any other."""
+        if isinstance(self.source, ObjectSource):
+            return self.source
+        raise TypeError(f"policies.{self.name} is about rows")
+
+    @property
+    def rows(self) -> RowSource:
+        """The source of a policy about rows; a mistake of ours for any other."""
+        if isinstance(self.source, RowSource):
+            return self.source
+        raise TypeError(f"policies.{self.name} is about objects")
+
+    @property
+    def about_rows(self) -> bool:
+        return isinstance(self.source, RowSource)
+
+    @property
     def connection(self) -> str:
-        """The store whose credentials, breaker and pace its commands share."""
-        return self.source.store
+        """The store or database whose credentials, breaker and pace its commands share."""
+        return self.source.database if isinstance(self.source, RowSource) else self.source.store
+
+    @property
+    def container(self) -> str:
+        """The bucket, or the table, that it is about."""
+        return self.source.table if isinstance(self.source, RowSource) else self.source.bucket
+
+    @property
+    def keeps_some(self) -> bool:
+        """Whether only the end of a scan can tell what is protected."""
+        return isinstance(self.source, ObjectSource) and self.source.keeps_some
+
+    @property
+    def keep_generations(self) -> int:
+        return self.source.keep_generations if isinstance(self.source, ObjectSource) else 0
+
+    @property
+    def versions(self) -> Versions | None:
+        """What goes in a bucket that keeps versions."""
+        return self.source.versions if isinstance(self.source, ObjectSource) else None
 
     @property
     def added_bytes(self) -> int:
@@ -110,10 +156,35 @@ class Policy:
 
     def decides(self) -> dict[str, object]:
         """What decides *what goes*, by configuration key: a change here needs a new version."""
-        source, archive = self.source, self.archive
+        age = {"older_than": str(self.older_than), "action": self.action}
+        return age | (self._rows_decide() if self.about_rows else self._objects_decide())
+
+    def _rows_decide(self) -> dict[str, object]:
+        rows = self.rows
+        table, file = (
+            rows.archive if isinstance(rows.archive, kind) else None
+            for kind in (TableArchive, FileArchive)
+        )
         return {
-            "older_than": str(self.older_than),
-            "action": self.action,
+            "rows.database": rows.database,
+            "rows.table": rows.table,
+            "rows.key": list(rows.key) or None,
+            "rows.timestamp": rows.timestamp,
+            "rows.timestamp_kind": rows.timestamp_kind,
+            "rows.timestamp_zone": rows.timestamp_zone,
+            "rows.where": rows.where,
+            "rows.dependents": None if rows.dependents is None else sorted(rows.dependents),
+            "rows.partitions": rows.partitions,
+            "archive.table": table.table if isinstance(table, TableArchive) else None,
+            "archive.store": file.store if isinstance(file, FileArchive) else None,
+            "archive.bucket": file.bucket if isinstance(file, FileArchive) else None,
+            "archive.prefix": file.prefix if isinstance(file, FileArchive) else None,
+            "archive.format": file.format if isinstance(file, FileArchive) else None,
+        }
+
+    def _objects_decide(self) -> dict[str, object]:
+        source, archive = self.objects, self.archive
+        return {
             "objects.store": source.store,
             "objects.bucket": source.bucket,
             "objects.prefix": source.prefix,
@@ -147,6 +218,34 @@ class Policy:
         """
         said = {key: value for key, value in self.decides().items() if value is not None}
         return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def decided_rows(decided: Mapping[str, Any]) -> RowSource:
+    """The source of a policy about rows, from what `Policy.decides` said of it. What decides
+    nothing about it, such as the pace of the work, is as it is by default."""
+    archive: TableArchive | FileArchive | None = None
+    if decided["archive.table"] is not None:
+        archive = TableArchive(decided["archive.table"])
+    elif decided["archive.store"] is not None:
+        archive = FileArchive(
+            decided["archive.store"],
+            decided["archive.bucket"],
+            decided["archive.prefix"],
+            decided["archive.format"],
+        )
+    dependents = decided["rows.dependents"]
+    return RowSource(
+        database=decided["rows.database"],
+        table=decided["rows.table"],
+        timestamp=decided["rows.timestamp"],
+        key=tuple(decided["rows.key"] or ()),
+        timestamp_kind=TimestampKind(decided["rows.timestamp_kind"]),
+        timestamp_zone=decided["rows.timestamp_zone"],
+        where=decided["rows.where"],
+        dependents=None if dependents is None else tuple(dependents),
+        partitions=Partitions(decided["rows.partitions"]),
+        archive=archive,
+    )
 
 
 def what_changed(before: dict[str, object], after: dict[str, object]) -> list[str]:

@@ -3,6 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from bestbefore.domain.rows import Effect
+
 
 @dataclass(slots=True)
 class Report:
@@ -11,7 +13,8 @@ class Report:
     ``late`` results belonged to a later delivery and were refused; ``abandoned`` operations were
     given back with a thread still at them. ``stopped`` says that it was told to end, ``left`` what
     a drain that ended by itself could not do, by reason. ``protected`` says what kept those that
-    ended so. ``freed`` counts bytes.
+    ended so. ``freed`` counts bytes. ``rows`` is what became of rows (``deleted``, ``archived``,
+    ``blocked``), ``dependents`` the rows that went with them, by table.
     """
 
     received: int = 0
@@ -25,3 +28,10 @@ class Report:
     protected: Counter[str] = field(default_factory=Counter)
     retried: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)
+    rows: Counter[str] = field(default_factory=Counter)
+    dependents: Counter[str] = field(default_factory=Counter)
+
+    def add(self, effect: Effect) -> None:
+        """Count what a row batch changed."""
+        self.rows.update(effect.counts())
+        self.dependents.update(effect.dependents)

@@ -34,7 +34,9 @@ class Run:
     ledger's own key. ``early`` says that it
     releases page by page; ``complete`` that its scan has ended. ``target`` names the store and
     the place in it; ``first_slot`` is the oldest slot whose work it took over. ``uploads`` says how
-    many unfinished uploads are among the ``scanned`` and the ``eligible``.
+    many unfinished uploads are among the ``scanned`` and the ``eligible``. Of a run over a table
+    ``about_rows`` is True: ``planned`` and all that belongs to it count batches, ``rows`` how many
+    rows these hold, ``scanned``, ``in_scope`` and ``protected`` count rows.
     """
 
     row: int
@@ -67,6 +69,18 @@ class Run:
     pruned: int = 0
     uploads: Mapping[str, int] = field(default_factory=dict)
     held: int = 0
+    about_rows: bool = False
+    rows: int = 0
+
+    @property
+    def selected(self) -> int:
+        """What the caps are compared with: objects or rows."""
+        return self.rows if self.about_rows else self.planned
+
+    @property
+    def unit(self) -> str:
+        """What ``planned`` counts."""
+        return "batch" if self.about_rows else "object"
 
     @property
     def released(self) -> bool:
@@ -80,7 +94,8 @@ class Circumstances:
 
     ``first`` is True while no run of its policy version was ever released; ``moved_from`` is the
     target of the newest released run where that was another one; ``inherited`` is why the run
-    whose operations it took over was parked. ``approved`` is ``--yes``.
+    whose operations it took over was parked, or why its source is in doubt. ``approved`` is
+    ``--yes``.
     """
 
     trigger: Trigger
@@ -105,12 +120,13 @@ def park_reason(run: Run, reach: Reach, seen: Circumstances) -> str | None:
     """
     if seen.approved or not run.planned:
         return None
-    if reach.max_deletes is not None and run.planned > reach.max_deletes:
-        return f"{run.planned:,} objects selected, max_deletes is {reach.max_deletes:,}"
-    if reach.max_fraction is not None and run.planned > reach.max_fraction * run.in_scope:
+    things = "rows" if run.about_rows else "objects"
+    if reach.max_deletes is not None and run.selected > reach.max_deletes:
+        return f"{run.selected:,} {things} selected, max_deletes is {reach.max_deletes:,}"
+    if reach.max_fraction is not None and run.selected > reach.max_fraction * run.in_scope:
         return (
-            f"{run.planned:,} of {run.in_scope:,} objects in scope selected "
-            f"({run.planned / run.in_scope:.1%}), max_fraction is {reach.max_fraction:g}"
+            f"{run.selected:,} of {run.in_scope:,} {things} in scope selected "
+            f"({run.selected / run.in_scope:.1%}), max_fraction is {reach.max_fraction:g}"
         )
     if seen.inherited is not None:
         return seen.inherited
@@ -118,9 +134,9 @@ def park_reason(run: Run, reach: Reach, seen: Circumstances) -> str | None:
         return None
     if seen.moved_from is not None:
         return f"this run looks at {run.target}, the last released one at {seen.moved_from}"
-    if seen.first and run.planned > reach.first_run_limit:
+    if seen.first and run.selected > reach.first_run_limit:
         return (
-            f"first run of version {run.policy_version}: {run.planned:,} objects selected, "
+            f"first run of version {run.policy_version}: {run.selected:,} {things} selected, "
             f"first_run_limit is {reach.first_run_limit:,}"
         )
     return None

@@ -14,6 +14,7 @@ from bestbefore.domain.known import Disposition, Known
 from bestbefore.domain.outcome import Outcome, Spared
 from bestbefore.domain.pointer import Pointer
 from bestbefore.domain.policy import Policy
+from bestbefore.domain.rows import Effect, RowBatch, Walk
 from bestbefore.domain.run import Circumstances, Run, Trigger
 from bestbefore.domain.selection import Listed
 from bestbefore.ports.objects import Copy, KeyRange
@@ -57,9 +58,11 @@ class Claim(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One eligible object on a page, and what the plan does with it.
+    """One eligible object, or row batch, on a page, and what the plan does with it.
 
-    Of an unfinished upload *item* is the key, without bytes, and when the upload was begun.
+    Of an unfinished upload *item* is the key, without bytes, and when the upload was begun. Of a
+    row batch it is the label, as many "bytes" as it holds rows, its shape as ETag, and the time of
+    its oldest row.
     """
 
     operation_id: bytes
@@ -67,6 +70,15 @@ class Entry(NamedTuple):
     disposition: Disposition
     generation: str | None
     upload_id: str | None = None
+    batch: RowBatch | None = None
+
+
+class Taken(NamedTuple):
+    """The ends of a row batch that is planned and not completed, and the order they are in."""
+
+    first: str
+    last: str
+    walk: Walk
 
 
 class Kept(NamedTuple):
@@ -87,10 +99,11 @@ class GenerationSeen:
 
 @dataclass(slots=True)
 class PlannedPage:
-    """Everything one listing page contributes to a run, in one transaction.
+    """Everything one listing page, or slice of a table, contributes to a run, in one transaction.
 
     ``cursors`` is what is left of every range once this page is written. ``uploads`` counts what
-    of ``scanned`` were unfinished uploads.
+    of ``scanned`` were unfinished uploads. Of a table, ``scanned``, ``in_scope`` and ``protected``
+    count rows.
     """
 
     asked_at: datetime
@@ -103,6 +116,11 @@ class PlannedPage:
     entries: list[Entry] = field(default_factory=list)
     generations: dict[str, GenerationSeen] = field(default_factory=dict)
     newest: dict[str, list[Kept]] = field(default_factory=dict)
+
+    @property
+    def about_rows(self) -> bool:
+        """Whether its entries are row batches."""
+        return bool(self.entries) and self.entries[0].batch is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,17 +160,24 @@ class PlanLedger(Protocol):
         by: str,
         now: datetime,
         lease: timedelta,
+        doubt: str | None = None,
     ) -> Answer:
         """The one run of (policy, version, slot), created if nobody answered it yet.
 
         Makes the version current and cancels a parked run of an older slot, whose operations
         the new one may plan again, and unfinished plans of other versions. ``approved`` releases
-        a parked run exactly as it was shown.
+        a parked run exactly as it was shown. *doubt* is why a new run parks whatever it selects.
         """
         ...
 
     def circumstances(
-        self, policy: Policy, target: str, trigger: Trigger, *, approved: bool
+        self,
+        policy: Policy,
+        target: str,
+        trigger: Trigger,
+        *,
+        approved: bool,
+        doubt: str | None = None,
     ) -> Circumstances:
         """What a new run of *policy* would have to be judged by. Writes nothing."""
         ...
@@ -169,6 +194,14 @@ class PlanLedger(Protocol):
         self, operation_ids: Sequence[bytes], taking_over: datetime | None = None
     ) -> Mapping[bytes, Known]:
         """What the ledger holds of each; unknown ones are left out.
+
+        With *taking_over*, as it would be once a run of that slot took over the parked ones.
+        """
+        ...
+
+    def taken(self, policy: Policy, taking_over: datetime | None = None) -> Sequence[Taken]:
+        """Row batches of this policy version that are waiting, pending or dead, in the order they
+        were planned; what one was split into comes last.
 
         With *taking_over*, as it would be once a run of that slot took over the parked ones.
         """
@@ -253,11 +286,29 @@ class Operation(NamedTuple):
 
 
 class Completed(NamedTuple):
-    """The operation has ended. ``why`` says what kept it, if something did."""
+    """The operation has ended. ``why`` says what kept it, if something did; ``effect`` is what a
+    row batch changed."""
 
     operation: Operation
     outcome: Outcome
     why: Spared | None = None
+    effect: Effect | None = None
+
+
+class Parts(NamedTuple):
+    """What a row batch goes on as: ids and batches, and why."""
+
+    parts: Sequence[tuple[bytes, RowBatch]]
+    why: str
+
+
+class Split(NamedTuple):
+    """A row batch ends as `Outcome.SPLIT` and goes on as *parts*: new operations of its run that
+    are linked to it and due at once. A part that the ledger knows already is left as it is, and so
+    none of them may be the whole again."""
+
+    operation: Operation
+    parts: Parts
 
 
 class Retried(NamedTuple):
@@ -274,7 +325,7 @@ class Died(NamedTuple):
     decision: GiveUp
 
 
-Settlement = Completed | Retried | Died
+Settlement = Completed | Split | Retried | Died
 
 
 class Span(NamedTuple):
@@ -362,6 +413,10 @@ class WorkLedger(Protocol):
         """The place that the run's plan looked at."""
         ...
 
+    def batches(self, operations: Collection[int]) -> Mapping[int, tuple[RowBatch, datetime]]:
+        """The row batches of *operations* (rows), each with its run's cutoff."""
+        ...
+
     def copies(self, operations: Collection[int]) -> Mapping[int, Copy]:
         """The recorded copies of *operations* (rows); those without one are left out."""
         ...
@@ -377,16 +432,23 @@ class WorkLedger(Protocol):
 
 
 class Archives(Protocol):
-    """What bringing archived objects back writes."""
+    """What bringing back writes."""
 
     def restored(self, back: Sequence[tuple[int, str]], by: str, now: datetime) -> None:
         """Write down, each as an event, that the objects of operations (rows) are back, with the
         ETags that they got there."""
         ...
 
+    def rows_restored(self, operation: int, detail: str, by: str, now: datetime) -> None:
+        """Write down, as an event with *detail*, that rows of a batch are back."""
+        ...
+
 
 class DeadLetter(NamedTuple):
-    """An operation out of its budget, with everything needed to diagnose it."""
+    """An operation out of its budget, with everything needed to diagnose it.
+
+    With a ``batch`` it is about rows, and ``bucket`` is their table.
+    """
 
     row: int
     operation_id: bytes
@@ -396,6 +458,7 @@ class DeadLetter(NamedTuple):
     superseded: bool
     run_id: str
     slot: datetime
+    cutoff: datetime
     bucket: str
     action: str
     key: str
@@ -410,6 +473,7 @@ class DeadLetter(NamedTuple):
     redriven: int
     upload_id: str | None = None
     version_id: str | None = None
+    batch: RowBatch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,6 +507,7 @@ class DeadLetters(Protocol):
     def correct(self, row: int, operation_id: bytes, item: Listed, by: str, now: datetime) -> None:
         """Close *row* as corrected and put a linked operation for *item* in its place.
 
-        Raises LedgerError if *row* is not dead or the ledger knows that operation already.
+        Raises LedgerError if *row* is not dead or is about rows, or if the ledger knows that
+        operation already.
         """
         ...

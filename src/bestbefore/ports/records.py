@@ -7,12 +7,13 @@ from typing import NamedTuple, Protocol
 
 from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.rows import Effect, RowBatch, RowSource
 from bestbefore.domain.run import Run
 from bestbefore.domain.states import State
 
 
 class Tally(NamedTuple):
-    """A number of operations, and the bytes they took out of their bucket."""
+    """A number of operations, and the bytes they took out of their bucket; or a number of rows."""
 
     n: int
     bytes: int
@@ -28,10 +29,10 @@ class Attempt(NamedTuple):
 
 
 class ArchiveRecord(NamedTuple):
-    """The copy of an object in an archive, made at ``copied_at``.
+    """The copy of an object, or of a batch of rows, in an archive, made at ``copied_at``.
 
-    ``home`` is the store that the original was in. A copy that was brought back has the date of
-    the last time, and the ETag that the object got there.
+    ``home`` is the store, or the database, that the original was in. A copy that was brought back
+    has the date of the last time, and the ETag that the object got there.
     """
 
     home: str
@@ -49,6 +50,10 @@ class OperationRecord(NamedTuple):
 
     ``reason`` is what kept one that ended as protected. ``held`` says that it waits for a lock, or
     for what lies under it; ``hides`` that its effect is a delete marker, which frees nothing.
+    With a ``batch`` it is about rows, and ``bucket`` is their table: ``effect`` is what it changed,
+    once that is known, ``parent`` the id of the operation that was split into this one and others,
+    and ``reason`` of that one why. ``source`` is what the policy said then, and ``restored_at``
+    when something of it was brought back for the last time.
     """
 
     row: int
@@ -82,11 +87,17 @@ class OperationRecord(NamedTuple):
     version_id: str | None = None
     held: bool = False
     hides: bool = False
+    batch: RowBatch | None = None
+    effect: Effect | None = None
+    parent: bytes | None = None
+    source: RowSource | None = None
+    restored_at: datetime | None = None
 
     @property
     def freed(self) -> int:
-        """The bytes that its end freed; what was archived only moved."""
-        return self.size if self.outcome is Outcome.DELETED and not self.hides else 0
+        """The bytes that its end freed; what was archived only moved, and rows have no size."""
+        freed = self.outcome is Outcome.DELETED and not self.hides and self.batch is None
+        return self.size if freed else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +105,7 @@ class OperationFilter:
     """Which operations are meant; every condition given has to hold.
 
     ``ids`` are the first and the last operation id; ``copied`` leaves those of which an archive
-    has a copy.
+    has a copy, or the rows.
     """
 
     policy: str | None = None
@@ -169,7 +180,12 @@ class Records(Protocol):
         ...
 
     def tallies(self, run: Run, kind: str) -> Mapping[str, Tally]:
-        """A run's counts by name; *kind* is ``outcome``, ``protected`` or ``retried``."""
+        """A run's counts by name; *kind* is ``outcome``, ``protected`` or ``retried``.
+
+        What became of a table is in ``rows``: those ``deleted``, those ``archived`` instead, and
+        those that were meant and are still there (``blocked``); and in ``dependents``, by table,
+        what was deleted with them.
+        """
         ...
 
     def policies(self, overdue_before: datetime) -> Sequence[PolicyRecord]:
@@ -204,4 +220,18 @@ class Records(Protocol):
 
     def oldest(self, run: Run) -> datetime | None:
         """The earliest ``last_modified`` among the operations of a run."""
+        ...
+
+    def durations(self, policy: str, limit: int) -> Sequence[tuple[int, float]]:
+        """How many rows left with each of the last batches of *policy* that were planned and did
+        something, and for how many seconds it held its locks. The newest version's come first, and
+        of one version the newest; at most *limit*. Partitions that went as a whole are no batches
+        in this sense."""
+        ...
+
+    def completed_batches(self, policy: str, limit: int) -> Sequence[bytes]:
+        """The ids of the last batches of *policy* whose effect is recorded, of one run and in the
+        same order: what the completion table of its database has to know as well.
+
+        Those of older runs do not count: a person has released a run since."""
         ...
