@@ -1,19 +1,28 @@
 """The schema: what migrations make is what the code expects, and nothing newer is touched."""
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from alembic import script
+from alembic import command, config, script
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
 from bestbefore.adapters.state import database as module
-from bestbefore.adapters.state.database import Database
+from bestbefore.adapters.state.database import Database, micros
 from bestbefore.adapters.state.schema import metadata
-from bestbefore.ports.ledger import LedgerError
+from bestbefore.contracts.ledger import POLICY, SLOT
+from bestbefore.contracts.row_ledger import RowLedger, gone
+from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.states import RunState
+from bestbefore.ports.ledger import Completed, LedgerError
+from bestbefore.ports.records import OperationFilter
+from support.ledgers import all_sides
 from support.postgresql import Postgres
+
+MIGRATIONS = Path(module.__file__).with_name("migrations")
 
 
 @pytest.fixture
@@ -93,9 +102,68 @@ def test_a_newer_schema_is_refused_and_left_alone(url: str) -> None:
         assert connection.exec_driver_sql("SELECT * FROM alembic_version").scalar() == "9999"
 
 
+def test_a_ledger_from_before_row_batches_goes_on(url: str) -> None:
+    _prepare_0006(url)
+    database = Database(url)
+    database.prepare()
+
+    ledger = RowLedger(all_sides(database))
+    (run,) = ledger.records.runs()
+    assert (run.about_rows, run.rows, run.planned, run.pending) == (False, 0, 2, 1)
+    assert ledger.records.tallies(run, "outcome") == {"deleted": (1, 100)}
+    ended, _ = ledger.records.operations(OperationFilter(run_id=run.run_id))
+    assert (ended.batch, ended.effect, ended.freed) == (None, None, 100)
+    (claimed,) = ledger.claim()
+    assert ledger.record(Completed(claimed, Outcome.DELETED)) == []
+    assert ledger.again(run).state is RunState.DRAINED
+    rows = ledger.plan("0-99")
+    ledger.publish()
+    ledger.record(*map(gone, ledger.claim()))
+    assert ledger.rows(ledger.again(rows)) == {"deleted": 100}
+    database.dispose()
+
+
+def _prepare_0006(url: str) -> None:
+    """A ledger of that version, with a run over two objects of which one is gone."""
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        settings = config.Config()
+        settings.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+        settings.attributes["connection"] = connection
+        command.upgrade(settings, "0006")
+        tables = sa.MetaData()
+        tables.reflect(connection)
+
+        def insert(table: str, **values: object) -> None:
+            connection.execute(sa.insert(tables.tables[table]).values(**values))
+
+        at = micros(SLOT)
+        insert(
+            "policies", name="exports", version="v1", owner="growth-team", connection="s",
+            bucket="bucket", action="delete", fingerprint=POLICY.fingerprint(),
+            decides=json.dumps(POLICY.decides()), current=True, planned_at=at,
+        )  # fmt: skip
+        insert(
+            "runs", run_id="0123456789ab", policy_id=1, slot=at, first_slot=at, cutoff=at,
+            state="open", trigger="plan", approved=False, early=True, complete=True,
+            released_at=at, target="memory", created_at=at, planned=2, pending=1, completed=1,
+        )  # fmt: skip
+        insert("run_tallies", run_id=1, kind="outcome", name="deleted", n=1, bytes=100)
+        common = {"run_id": 1, "policy_id": 1, "etag": "e", "last_modified": at, "size": 100,
+                  "seen_at": at, "deliveries": 0}  # fmt: skip
+        insert(
+            "operations", operation_id=b"1" * 32, state="completed", key="exports/a",
+            outcome="deleted", completed_at=at, completed_by="me", **common,
+        )  # fmt: skip
+        insert(
+            "operations", operation_id=b"2" * 32, state="pending", key="exports/b", due_at=at,
+            **common,
+        )  # fmt: skip
+    engine.dispose()
+
+
 def test_there_is_one_head() -> None:
-    folder = Path(module.__file__).with_name("migrations")
-    assert len(script.ScriptDirectory(str(folder)).get_heads()) == 1
+    assert len(script.ScriptDirectory(str(MIGRATIONS)).get_heads()) == 1
 
 
 def _described_by_server(engine: sa.Engine) -> dict[str, set[object]]:

@@ -1,17 +1,10 @@
 """The state database on PostgreSQL keeps the contracts of ledger and queue, and more."""
 
 import builtins
-import os
-import shutil
-import socket
-import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -27,13 +20,16 @@ from bestbefore.adapters.state.holds import SqlHolds
 from bestbefore.adapters.state.plans import SqlPlanLedger
 from bestbefore.adapters.state.replay import Interrupted, replays
 from bestbefore.adapters.state.schema import breakers, operations, runs
+from bestbefore.adapters.state.throttles import SqlThrottles
 from bestbefore.adapters.state.work import SqlWorkLedger
 from bestbefore.contracts.controls import ControlsContract
 from bestbefore.contracts.endpoints import EndpointMemoryContract
 from bestbefore.contracts.holds import HoldsContract
 from bestbefore.contracts.ledger import LEASE, POLICY, SLOT, Ledger, LedgerContract, Sides
 from bestbefore.contracts.queue import QueueContract
+from bestbefore.contracts.row_ledger import RowLedgerContract
 from bestbefore.contracts.stacks import StackContract
+from bestbefore.contracts.throttles import ThrottlesContract
 from bestbefore.contracts.upkeep import UpkeepContract
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.states import RunState
@@ -80,7 +76,17 @@ class TestQueueOnPostgresql(QueueContract):
     pass
 
 
+class TestThrottlesOnPostgresql(ThrottlesContract):
+    @pytest.fixture
+    def throttles(self, database: Database) -> SqlThrottles:
+        return SqlThrottles(database)
+
+
 class TestStacksOnPostgresql(StackContract):
+    pass
+
+
+class TestRowLedgerOnPostgresql(RowLedgerContract):
     pass
 
 
@@ -513,59 +519,6 @@ def test_rings_nobody_waits_for_are_thrown_away(
 
 
 # -- behind PgBouncer ------------------------------------------------------------------------
-
-
-_POOLER = """
-[databases]
-* = host={there.host} port={server_port} user={there.username}
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = {port}
-unix_socket_dir =
-auth_type = any
-pool_mode = transaction
-default_pool_size = 3
-server_round_robin = 1
-{user}
-"""
-
-
-@pytest.fixture
-def pooled_url(postgres: Postgres) -> Iterator[str]:
-    """A database through a pooler that hands out another session for every transaction."""
-    binary = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
-    if binary is None:
-        if os.environ.get("CI"):
-            pytest.fail("pgbouncer is not installed")
-        pytest.skip("pgbouncer is not installed")
-    there = sa.make_url(postgres.database_url(postgres.create_database()))
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with tempfile.TemporaryDirectory(prefix="bestbefore-pgbouncer-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)  # it does not run as root
-        user = "user = nobody" if os.getuid() == 0 else ""
-        (folder / "pgbouncer.ini").write_text(
-            _POOLER.format(there=there, server_port=there.port or 5432, port=port, user=user)
-        )
-        with (folder / "log").open("w") as said:
-            process = subprocess.Popen(
-                [binary, "pgbouncer.ini"], cwd=folder, stdout=said, stderr=said
-            )
-        try:
-            until(lambda: _listens(port) or process.poll() is not None, what="pgbouncer")
-            assert process.poll() is None, (folder / "log").read_text()
-            yield there.set(host="127.0.0.1", port=port).render_as_string(hide_password=False)
-        finally:
-            process.terminate()
-            process.wait(10)
-            postgres.drop_database(str(there.database))
-
-
-def _listens(port: int) -> bool:
-    with closing(socket.socket()) as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_a_pooler_that_changes_the_session_with_every_transaction_changes_nothing(

@@ -8,12 +8,15 @@ import pytest
 from bestbefore.adapters.state.database import Database
 from bestbefore.adapters.state.endpoints import SqlEndpointMemory
 from bestbefore.adapters.state.holds import SqlHolds
+from bestbefore.adapters.state.throttles import SqlThrottles
 from bestbefore.contracts.controls import ControlsContract
 from bestbefore.contracts.endpoints import HERE, LIMIT, NOW, EndpointMemoryContract
 from bestbefore.contracts.holds import HoldsContract
 from bestbefore.contracts.ledger import LedgerContract, Sides
 from bestbefore.contracts.queue import QueueContract
+from bestbefore.contracts.row_ledger import RowLedgerContract
 from bestbefore.contracts.stacks import StackContract
+from bestbefore.contracts.throttles import ThrottlesContract
 from bestbefore.contracts.upkeep import UpkeepContract
 from bestbefore.ports.holds import Holds
 from support.ledgers import all_sides
@@ -45,6 +48,12 @@ class TestQueueOnSqlite(QueueContract):
     pass
 
 
+class TestThrottlesOnSqlite(ThrottlesContract):
+    @pytest.fixture
+    def throttles(self, database: Database) -> SqlThrottles:
+        return SqlThrottles(database)
+
+
 class TestControlsOnSqlite(ControlsContract):
     pass
 
@@ -54,6 +63,10 @@ class TestHoldsOnSqlite(HoldsContract):
 
 
 class TestStacksOnSqlite(StackContract):
+    pass
+
+
+class TestRowLedgerOnSqlite(RowLedgerContract):
     pass
 
 

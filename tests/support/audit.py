@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 
 from bestbefore.adapters.state.postgresql import LOCK
+from support.row_audit import row_problems
 
 STATES = ("waiting", "pending", "completed", "dead")
 
@@ -113,6 +114,7 @@ class Audit:
                 "(token IS NOT NULL AND state <> 'pending') OR (held AND state <> 'pending')"
             ).fetchall()
             found += [f"half done: {tuple(row)}" for row in half_done]
+            found += row_problems(connection.execute)
         return found
 
     def contents(self) -> dict[str, list[tuple[Any, ...]]]:

@@ -113,7 +113,7 @@ class Ledger:
         self, of: Policy, names: Sequence[str], now: datetime, rest: KeyRange | None = None
     ) -> PlannedPage:
         """A page that lists the objects *names*, all of them old enough."""
-        ids = ObjectIds(of.name, of.version, of.source.bucket)
+        ids = ObjectIds(of.name, of.version, of.objects.bucket)
         items = {ids.of(i.key, i.etag, i.last_modified): i for i in map(item, names)}
         known = self.plans.known(list(items))
         entries = [
@@ -642,7 +642,7 @@ class LedgerContract:
 
     def test_what_only_the_end_knows_is_decided_at_the_end(self, ledger: Ledger) -> None:
         """Kept generations: planned on the way, taken out again, counted as protected."""
-        of = replace(POLICY, source=replace(POLICY.source, generation="x", keep_generations=1))
+        of = replace(POLICY, source=replace(POLICY.objects, generation="x", keep_generations=1))
         answer = ledger.answer(of)
         page = ledger.page(of, ["old", "new"], SLOT)
         page.entries = [
@@ -665,7 +665,7 @@ class LedgerContract:
         self, ledger: Ledger, said: bytes | None, kept: set[str]
     ) -> None:
         """What this scan writes and what it would plan again alike."""
-        of = replace(POLICY, source=replace(POLICY.source, generation="x", current_pointer="p"))
+        of = replace(POLICY, source=replace(POLICY.objects, generation="x", current_pointer="p"))
         ledger.plan("old", of=of)
         ledger.end(Outcome.PROTECTED)
         later = SLOT + 2 * SETTLING
@@ -702,7 +702,7 @@ class LedgerContract:
         assert (again.outcome, again.reason) == (None, None)
 
     def test_the_last_n_are_kept_over_all_pages(self, ledger: Ledger) -> None:
-        of = replace(POLICY, source=replace(POLICY.source, keep_last=1))
+        of = replace(POLICY, source=replace(POLICY.objects, keep_last=1))
         answer = ledger.answer(of)
         for number, name in enumerate(("a", "c", "b")):
             page = ledger.page(of, [name], SLOT)

@@ -30,7 +30,7 @@ from bestbefore.ports.ledger import Completed, DeadFilter, Entry, Operation, Pla
 from bestbefore.ports.objects import KeyRange
 from bestbefore.ports.records import OperationFilter
 
-PURGE = replace(POLICY, source=replace(POLICY.source, versions=Versions.PURGE))
+PURGE = replace(POLICY, source=replace(POLICY.objects, versions=Versions.PURGE))
 SIZE = 100
 
 
@@ -215,7 +215,7 @@ class StackContract:
         assert ledger.again(run).held == 0
 
     def test_the_bytes_of_a_hidden_object_are_not_counted_as_freed(self, ledger: Ledger) -> None:
-        hiding = replace(POLICY, source=replace(POLICY.source, versions=Versions.MARKER))
+        hiding = replace(POLICY, source=replace(POLICY.objects, versions=Versions.MARKER))
         run = ledger.plan("a", "b", of=hiding)
         ledger.end()
         assert ledger.records.tallies(run, "outcome")["deleted"] == (2, 0)
@@ -237,7 +237,7 @@ _EVERYTHING = OperationFilter()
 
 
 def _page(ledger: Ledger, of: Policy, items: Sequence[Listed], now: datetime) -> PlannedPage:
-    ids = ObjectIds(of.name, of.version, of.source.bucket)
+    ids = ObjectIds(of.name, of.version, of.objects.bucket)
     seen = {ids.of(i.key, i.etag, i.last_modified, i.version_id): i for i in items}
     known = ledger.plans.known(list(seen))
     entries = [Entry(id_, i, disposition(known.get(id_), now), None) for id_, i in seen.items()]

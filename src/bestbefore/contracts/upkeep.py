@@ -112,7 +112,7 @@ class UpkeepContract:
     def test_what_was_replaced_stays_as_long_as_its_replacement(self, ledger: Ledger) -> None:
         ledger.plan("wrong")
         (letter,) = ledger.kill()
-        corrected = ObjectIds(POLICY.name, POLICY.version, POLICY.source.bucket)
+        corrected = ObjectIds(POLICY.name, POLICY.version, POLICY.objects.bucket)
         right = item("right")
         ledger.dead_letters.correct(
             letter.row, corrected.of(right.key, right.etag, right.last_modified), right, ME, SLOT

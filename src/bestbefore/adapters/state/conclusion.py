@@ -6,7 +6,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from bestbefore.adapters.state import followers
+from bestbefore.adapters.state import batch_changes, followers
 from bestbefore.adapters.state import policies as policy_rows
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import CHUNK, Database, chunks, micros, moment
@@ -165,13 +165,17 @@ def _admit_candidates(
         .where(mine)
         .group_by(operations.c.run_id, operations.c.outcome)
     ).fetchall()  # fmt: skip
-    frees = policy_rows.frees(connection, _policy(connection, run))
+    policy = _policy(connection, run)
+    about_rows = policy_rows.about_rows(connection, policy)
+    frees = not about_rows and policy_rows.frees(connection, policy)
     for before, outcome, n, size, reappeared_there in moved:
         run_rows.bump(
             connection, before, planned=-n, completed=-n, reappeared=-int(reappeared_there)
         )
         freed = int(size) if outcome in REMOVED and frees else 0
         run_rows.tally(database, connection, before, "outcome", {outcome: (-n, -freed)})
+    if about_rows:
+        batch_changes.take_along(database, connection, run)
     planned_again = _move(connection, run, sa.and_(mine, again), state=State.WAITING)
     dead = _move(
         connection,

@@ -48,6 +48,16 @@ class SqlArchives:
             rows = [row for row, _ in back]
             _note(connection, rows, "restore", _LEFT_ARCHIVE, by, now)
 
+    def rows_restored(self, operation: int, detail: str, by: str, now: datetime) -> None:
+        with self._db.write() as connection:
+            connection.execute(
+                sa.update(operations)
+                .where(operations.c.id == operation)
+                .values(restored_at=micros(now))
+            )
+            text = sa.literal(detail)
+            _insert(connection, "restore", text, by, now, operations.c.id == operation)
+
 
 def recorded(connection: sa.Connection, rows: Collection[int]) -> Mapping[int, Copy]:
     """See `bestbefore.ports.ledger.WorkLedger.copies`."""
@@ -110,23 +120,34 @@ def _note(
 ) -> None:
     """One event for each of *rows* that has a copy; *detail* is followed by the copy's key."""
     for chunk in chunks(rows):
-        connection.execute(
-            sa.insert(events).from_select(
-                ["at", "by", "action", "policy", "run_id", "operation_id", "detail"],
-                sa.select(
-                    sa.literal(micros(now), sa.BigInteger),
-                    sa.literal(by),
-                    sa.literal(action),
-                    policies.c.name,
-                    runs.c.run_id,
-                    operations.c.operation_id,
-                    sa.literal(detail) + operations.c.archive_key,
-                )
-                .join(policies, operations.c.policy_id == policies.c.id)
-                .join(runs, operations.c.run_id == runs.c.id)
-                .where(
-                    operations.c.id.in_(chunk),
-                    operations.c.copied_at.is_not(None),
-                ),
+        copied = sa.and_(operations.c.id.in_(chunk), operations.c.copied_at.is_not(None))
+        text = sa.literal(detail) + operations.c.archive_key
+        _insert(connection, action, text, by, now, copied)
+
+
+def _insert(
+    connection: sa.Connection,
+    action: str,
+    detail: sa.ColumnElement[str],
+    by: str,
+    now: datetime,
+    which: sa.ColumnElement[bool],
+) -> None:
+    """One event for each operation that is meant."""
+    connection.execute(
+        sa.insert(events).from_select(
+            ["at", "by", "action", "policy", "run_id", "operation_id", "detail"],
+            sa.select(
+                sa.literal(micros(now), sa.BigInteger),
+                sa.literal(by),
+                sa.literal(action),
+                policies.c.name,
+                runs.c.run_id,
+                operations.c.operation_id,
+                detail,
             )
+            .join(policies, operations.c.policy_id == policies.c.id)
+            .join(runs, operations.c.run_id == runs.c.id)
+            .where(which),
         )
+    )

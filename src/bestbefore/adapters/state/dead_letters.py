@@ -6,12 +6,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from bestbefore.adapters.state import followers
+from bestbefore.adapters.state import batches, followers
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, execute_many, micros, moment
 from bestbefore.adapters.state.queue import load_budget
 from bestbefore.adapters.state.replay import replays
-from bestbefore.adapters.state.schema import operations, policies, runs
+from bestbefore.adapters.state.schema import operations, policies, row_batches, runs
 from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.selection import Listed
@@ -32,9 +32,12 @@ _SELECT = (
         policies.c.current,
         runs.c.run_id.label("public_run_id"),
         runs.c.slot,
+        runs.c.cutoff,
+        *batches.DETAILS,
     )
     .join(policies, operations.c.policy_id == policies.c.id)
     .join(runs, operations.c.run_id == runs.c.id)
+    .outerjoin(row_batches, row_batches.c.operation == operations.c.id)
     .where(operations.c.state == sa.literal_column("'dead'"))
     .order_by(operations.c.first_failed_at, operations.c.id)
 )
@@ -82,6 +85,8 @@ class SqlDeadLetters:
 
     def correct(self, row: int, operation_id: bytes, item: Listed, by: str, now: datetime) -> None:
         with self._db.write() as connection:
+            if batches.batches(connection, [row]):
+                raise LedgerError("only the operation of an object can be put in another's place")
             taken = connection.execute(
                 sa.select(operations.c.state).where(operations.c.operation_id == operation_id)
             ).scalar_one_or_none()
@@ -205,6 +210,7 @@ def _dead_letter(row: Any) -> DeadLetter:
         superseded=not row.current,
         run_id=row.public_run_id,
         slot=moment(row.slot),
+        cutoff=moment(row.cutoff),
         bucket=row.bucket,
         action=row.action,
         key=row.key,
@@ -219,4 +225,5 @@ def _dead_letter(row: Any) -> DeadLetter:
         last_failed_at=moment(row.last_failed_at),
         redriven=row.redriven,
         upload_id=row.upload_id,
+        batch=batches.maybe_batch(row),
     )

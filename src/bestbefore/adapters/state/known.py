@@ -31,7 +31,7 @@ def known(
 ) -> Mapping[bytes, Known]:
     """See `bestbefore.ports.ledger.PlanLedger.known`."""
     found: dict[bytes, Known] = {}
-    taken = set() if taking_over is None else _parked_before(connection, taking_over)
+    taken = set() if taking_over is None else parked_before(connection, taking_over)
     for chunk in chunks(operation_ids):
         for id_, state, outcome, completed_at, reappearances, run, held in connection.execute(
             _KNOWN, {"ids": chunk}
@@ -100,7 +100,7 @@ def remember(
         run_rows.bump(connection, run, planned=len(ended), completed=len(ended))
 
 
-def _parked_before(connection: sa.Connection, slot: datetime) -> set[int]:
+def parked_before(connection: sa.Connection, slot: datetime) -> set[int]:
     """The parked runs that a run of *slot* would take over, whatever their policy."""
     return set(
         connection.scalars(

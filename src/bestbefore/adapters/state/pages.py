@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from bestbefore.adapters.state import followers
+from bestbefore.adapters.state import batch_changes, followers
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, chunks, micros
 from bestbefore.adapters.state.schema import generations, newest, operations, policies, runs
@@ -52,8 +52,11 @@ def write(
         .where(runs.c.id == row)
         .with_for_update(of=policies, key_share=True)
     ).scalar_one()
-    added = _add(database, connection, row, policy, page)
+    added, rows = _add(database, connection, row, policy, page), 0
     _mark_candidates(connection, row, page)
+    if page.about_rows:
+        added, rows = batch_changes.add(database, connection, row, policy, page)
+        batch_changes.describe_candidates(connection, row, policy, page)
     if by_version(page):
         _mind_versions(connection, policy, page, micros(now))
     run_rows.bump(
@@ -64,6 +67,7 @@ def write(
         refused=page.refused,
         planned=added,
         waiting=added,
+        rows=rows,
         # An operation that another run added since `known` was asked is pending there.
         already_pending=counts[Disposition.ALREADY_PENDING] + counts[Disposition.NEW] - added,
         already_completed=counts[Disposition.ALREADY_COMPLETED],
@@ -91,8 +95,8 @@ def _add(
     seen_at = micros(page.asked_at)
     values: list[tuple[object, ...]] = []
     uploads: list[tuple[object, ...]] = []
-    for operation_id, item, disposition, generation, upload_id in page.entries:
-        if disposition is Disposition.NEW:
+    for operation_id, item, disposition, generation, upload_id, batch in page.entries:
+        if disposition is Disposition.NEW and batch is None:
             new = (operation_id, row, policy, "waiting", item.key, item.etag,
                    micros(item.last_modified), item.size, seen_at, generation, 0,
                    item.version_id, bool(item.version and item.version.last_to_go))  # fmt: skip

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from bestbefore.adapters.state import conclusion, followers, known, pages
+from bestbefore.adapters.state import batches, conclusion, followers, known, pages
 from bestbefore.adapters.state import policies as policy_rows
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, micros
@@ -28,6 +28,7 @@ from bestbefore.ports.ledger import (
     LedgerError,
     PlannedPage,
     PlanTakenOver,
+    Taken,
 )
 from bestbefore.ports.objects import KeyRange
 
@@ -67,6 +68,7 @@ class SqlPlanLedger:
         by: str,
         now: datetime,
         lease: timedelta,
+        doubt: str | None = None,
     ) -> Answer:
         with self._db.write() as connection:
             policy_row = policy_rows.make_current(connection, policy, now)
@@ -83,10 +85,10 @@ class SqlPlanLedger:
                     self._db.ring(connection)
                 return self._claim(connection, found, now, lease, approved_now=approved_now)
             taken_over = self._take_over(connection, policy, slot, by, now)
-            inherited = taken_over[0].reason if taken_over else None
+            inherited = taken_over[0].reason if taken_over else doubt
             seen = _circumstances(connection, policy_row, policy.name, target, trigger, approved,
                                   inherited)  # fmt: skip
-            early = not policy.source.keeps_some and not seen.may_park(policy.reach)
+            early = not policy.keeps_some and not seen.may_park(policy.reach)
             created = connection.execute(
                 sa.insert(runs)
                 .values(
@@ -109,7 +111,13 @@ class SqlPlanLedger:
             return self._claim(connection, created, now, lease)
 
     def circumstances(
-        self, policy: Policy, target: str, trigger: Trigger, *, approved: bool
+        self,
+        policy: Policy,
+        target: str,
+        trigger: Trigger,
+        *,
+        approved: bool,
+        doubt: str | None = None,
     ) -> Circumstances:
         with self._db.read() as connection:
             stored = policy_rows.stored(connection, policy)
@@ -121,7 +129,7 @@ class SqlPlanLedger:
                 target,
                 trigger,
                 approved,
-                parked[0].reason if parked else None,
+                parked[0].reason if parked else doubt,
             )
 
     def resume(self, run: int, now: datetime, lease: timedelta) -> Answer | None:
@@ -143,6 +151,10 @@ class SqlPlanLedger:
     ) -> Mapping[bytes, Known]:
         with self._db.read() as connection:
             return known.known(connection, operation_ids, taking_over)
+
+    def taken(self, policy: Policy, taking_over: datetime | None = None) -> Sequence[Taken]:
+        with self._db.read() as connection:
+            return batches.taken(connection, policy, taking_over)
 
     def remember(self, found: Mapping[bytes, Known], now: datetime) -> None:
         with self._db.write() as connection:

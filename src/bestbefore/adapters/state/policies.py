@@ -37,6 +37,14 @@ def frees(connection: sa.Connection, row: int) -> bool:
     return versions_of(connection, row) != Versions.MARKER
 
 
+def about_rows(connection: sa.Connection, row: int) -> bool:
+    """Whether this policy version is about rows of a table."""
+    said: bool = connection.execute(
+        sa.select(policies.c.about_rows).where(policies.c.id == row)
+    ).scalar_one()
+    return said
+
+
 def versions_of(connection: sa.Connection, row: int) -> str | None:
     """What this policy version does in a bucket that keeps versions."""
     said: str | None = connection.execute(
@@ -73,9 +81,10 @@ def make_current(connection: sa.Connection, policy: Policy, now: datetime) -> in
             version=policy.version,
             owner=policy.owner,
             connection=policy.connection,
-            bucket=policy.source.bucket,
+            bucket=policy.container,
             action=policy.action,
-            versions=policy.source.versions,
+            versions=policy.versions,
+            about_rows=policy.about_rows,
             fingerprint=policy.fingerprint(),
             decides=json.dumps(policy.decides()),
             current=True,

@@ -20,6 +20,7 @@ from bestbefore.adapters.state.followers import Purging
 from bestbefore.adapters.state.replay import replays
 from bestbefore.adapters.state.schema import operations, runs
 from bestbefore.domain.failure import Budget, FailureClass
+from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.states import RunState, State
 from bestbefore.domain.suspects import suspects_together
 from bestbefore.ports.ledger import Operation, Span
@@ -115,6 +116,20 @@ def change_claimed(
             }
             lost += [operation for operation in chunk if operation.row not in kept]
     return lost
+
+
+def completed(outcome: Outcome, by: str, now: datetime) -> dict[str, object]:
+    """What changes about a claimed operation that ends with *outcome*."""
+    return {
+        "state": State.COMPLETED,
+        "outcome": outcome,
+        "completed_at": micros(now),
+        "completed_by": by,
+        "token": None,
+        "due_at": None,
+        "deliveries": 0,
+        "held": sa.false(),
+    }
 
 
 def _by_token(claimed: Sequence[Operation]) -> dict[int, list[Operation]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from bestbefore.adapters.state import batches
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, maybe_moment, micros, moment
 from bestbefore.adapters.state.replay import replays
@@ -16,12 +17,15 @@ from bestbefore.adapters.state.schema import (
     failures,
     operations,
     policies,
+    row_batches,
     runs,
     tallies,
     verifications,
 )
 from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.policy import decided_rows
+from bestbefore.domain.rows import RowSource
 from bestbefore.domain.run import Run
 from bestbefore.domain.states import State
 from bestbefore.domain.versions import Versions
@@ -40,6 +44,7 @@ from bestbefore.ports.records import (
 _PAGE = 1000
 
 _corrected = operations.alias("corrected")
+_whole = operations.alias("whole")
 OPERATIONS = (
     sa.select(
         operations,
@@ -53,11 +58,20 @@ OPERATIONS = (
         runs.c.slot,
         runs.c.cutoff,
         _corrected.c.operation_id.label("corrected_id"),
-        sa.case((operations.c.copied_at.is_not(None), policies.c.decides)).label("archived_under"),
+        *batches.DETAILS,
+        _whole.c.operation_id.label("whole_id"),
+        sa.case(
+            (
+                sa.or_(operations.c.copied_at.is_not(None), row_batches.c.first.is_not(None)),
+                policies.c.decides,
+            )
+        ).label("decides"),
     )
     .join(policies, operations.c.policy_id == policies.c.id)
     .join(runs, operations.c.run_id == runs.c.id)
     .outerjoin(_corrected, operations.c.corrects == _corrected.c.id)
+    .outerjoin(row_batches, row_batches.c.operation == operations.c.id)
+    .outerjoin(_whole, row_batches.c.parent == _whole.c.id)
     .order_by(operations.c.id)
 )
 """Operations with everything the ledger knows, in the order they were planned."""
@@ -181,6 +195,18 @@ class SqlRecords:
                 ).scalar()
             )
 
+    def durations(self, policy: str, limit: int) -> Sequence[tuple[int, float]]:
+        with self._db.read() as connection:
+            return [
+                (ended.effect.rows, ended.effect.seconds)
+                for ended in batches.effective(connection, policy, limit, *batches.MEASURED)
+            ]
+
+    def completed_batches(self, policy: str, limit: int) -> Sequence[bytes]:
+        with self._db.read() as connection:
+            found = list(batches.effective(connection, policy, limit))
+        return [ended.operation_id for ended in found if ended.run == found[0].run]
+
 
 def _policy_record(connection: sa.Connection, policy: Any, overdue_before: int) -> PolicyRecord:
     # Everything of that name: older versions' operations are still there until they are dropped.
@@ -227,7 +253,8 @@ def _conditions(which: OperationFilter) -> list[sa.ColumnElement[bool]]:
     if which.ids is not None:
         conditions.append(operations.c.operation_id.between(*which.ids))
     if which.copied:
-        conditions.append(operations.c.copied_at.is_not(None))
+        archived = operations.c.outcome == sa.literal_column("'archived'")
+        conditions.append(sa.or_(operations.c.copied_at.is_not(None), archived))
     return conditions
 
 
@@ -237,11 +264,11 @@ def attempt_record(row: Any) -> Attempt:
 
 
 def _archive_record(row: Any) -> ArchiveRecord | None:
-    if row.archived_under is None:
+    if row.copied_at is None:
         return None
-    place = _decided(row.archived_under)
+    place = _decided(row.decides)
     return ArchiveRecord(
-        home=place["objects.store"],
+        home=place["rows.database"] if row.first is not None else place["objects.store"],
         store=place["archive.store"],
         bucket=place["archive.bucket"],
         key=row.archive_key,
@@ -257,6 +284,11 @@ def _decided(stored: str) -> Mapping[str, Any]:
     """What decides what goes, where to included, of one policy version."""
     decided: Mapping[str, Any] = json.loads(stored)
     return decided
+
+
+@lru_cache(maxsize=64)
+def _source(stored: str) -> RowSource:
+    return decided_rows(_decided(stored))
 
 
 def operation_record(row: Any) -> OperationRecord:
@@ -293,4 +325,9 @@ def operation_record(row: Any) -> OperationRecord:
         version_id=row.version_id,
         held=row.held,
         hides=row.versions == Versions.MARKER,
+        batch=batches.maybe_batch(row),
+        effect=batches.maybe_effect(row),
+        parent=row.whole_id,
+        source=None if row.first is None else _source(row.decides),
+        restored_at=maybe_moment(row.restored_at),
     )

@@ -27,7 +27,7 @@ from bestbefore.ports.ledger import LedgerError
 PROTECTED, UPLOADS = "protected", "uploads"
 """Kinds of tallies that every run is shown with."""
 
-_SELECT = sa.select(runs, policies.c.name, policies.c.version).join(policies)
+_SELECT = sa.select(runs, policies.c.name, policies.c.version, policies.c.about_rows).join(policies)
 
 
 def load(
@@ -265,4 +265,6 @@ def _run(row: Any, tallied: Mapping[str, Mapping[str, int]]) -> Run:
         pruned=row.pruned,
         uploads=tallied.get(UPLOADS, {}),
         held=row.held,
+        about_rows=row.about_rows,
+        rows=row.rows,
     )

@@ -47,6 +47,7 @@ policies = Table(
     Column("current", Boolean, nullable=False),
     Column("planned_at", BigInteger, nullable=False),
     Column("versions", String),  # what goes in a bucket that keeps versions
+    Column("about_rows", Boolean, nullable=False, server_default=text("false")),
     UniqueConstraint("name", "version"),
 )
 
@@ -87,6 +88,7 @@ runs = Table(
     # Of the completed ones: those whose operations upkeep has exported and taken out.
     Column("pruned", BigInteger, nullable=False, server_default=text("0")),
     Column("held", BigInteger, nullable=False, server_default=text("0")),  # of the pending ones
+    Column("rows", BigInteger, nullable=False, server_default=text("0")),  # in the planned batches
     UniqueConstraint("policy_id", "slot"),  # the lock on a slot
     postgresql_with={"fillfactor": 30},
 )
@@ -95,7 +97,8 @@ tallies = Table(
     "run_tallies",
     metadata,
     Column("run_id", ForeignKey("runs.id"), primary_key=True),
-    Column("kind", String, primary_key=True),  # protected | outcome | retried
+    # protected | outcome | retried | uploads | rows | dependents
+    Column("kind", String, primary_key=True),
     Column("name", String, primary_key=True),
     Column("n", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False, server_default=text("0")),
@@ -189,6 +192,32 @@ operations = Table(
                      "autovacuum_analyze_scale_factor": 0.02},
 )  # fmt: skip
 
+# What only operations on row batches have; of objects there is nothing here.
+row_batches = Table(
+    "row_batches",
+    metadata,
+    Column("operation", ForeignKey("operations.id"), primary_key=True, autoincrement=False),
+    Column("policy_id", ForeignKey("policies.id"), nullable=False),
+    Column("first", Text, nullable=False),
+    Column("last", Text, nullable=False),
+    Column("rows", BigInteger, nullable=False),
+    Column("oldest", BigInteger, nullable=False),
+    Column("walk", String, nullable=False),
+    Column("shape", String, nullable=False),
+    Column("parent", ForeignKey("operations.id")),  # the operation that was split into this one
+    # What it changed, null until that is known.
+    Column("deleted", BigInteger),
+    Column("archived", BigInteger),
+    Column("blocked", BigInteger),
+    Column("dependents", Text),  # JSON: rows by table
+    Column("replayed", Boolean),
+    Column("seconds", Float),
+    Index("row_batches_parts", "parent", sqlite_where=text("parent IS NOT NULL"),
+          postgresql_where=text("parent IS NOT NULL")),
+    Index("row_batches_effective", "policy_id", "operation",
+          sqlite_where=text("seconds IS NOT NULL"), postgresql_where=text("seconds IS NOT NULL")),
+)  # fmt: skip
+
 failures = Table(
     "failures",
     metadata,
@@ -272,6 +301,34 @@ upkeep = Table(
     Column("events", BigInteger, nullable=False),
     Column("error", Text),
     Column("failed_at", BigInteger),
+)
+
+row_slots = Table(
+    "row_slots",
+    metadata,
+    Column("connection", String, primary_key=True),
+    Column("holder", String, primary_key=True),
+    Column("slots", Integer, nullable=False),  # batches it may run at a time
+    Column("wanted", Integer, nullable=False),
+    Column("since", BigInteger, nullable=False),  # its place in line
+    Column("served", BigInteger, nullable=False),  # since when it has any
+    Column("until", BigInteger, nullable=False),
+)
+
+row_paces = Table(
+    "row_paces",
+    metadata,
+    Column("connection", String, primary_key=True),
+    # Rows that went and that the rate has not paid for, as of `at`.
+    Column("debt", Float, nullable=False, server_default=text("0")),
+    Column("at", BigInteger, nullable=False),
+    Column("stirred_at", BigInteger, nullable=False, server_default=text("0")),
+    # Those that came back well since the slow start, and when somebody last had any.
+    Column("batches", Integer, nullable=False, server_default=text("0")),
+    Column("held_at", BigInteger, nullable=False, server_default=text("0")),
+    Column("reason", Text),  # what all work on it waits for
+    Column("until", BigInteger),
+    Column("said_at", BigInteger, nullable=False, server_default=text("0")),
 )
 
 endpoints = Table(

@@ -12,7 +12,15 @@ from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, chunks, maybe_moment, micros, moment
 from bestbefore.adapters.state.records import OPERATIONS, attempt_record, operation_record
 from bestbefore.adapters.state.replay import replays
-from bestbefore.adapters.state.schema import events, failures, metadata, operations, runs, upkeep
+from bestbefore.adapters.state.schema import (
+    events,
+    failures,
+    metadata,
+    operations,
+    row_batches,
+    runs,
+    upkeep,
+)
 from bestbefore.domain.states import RunState
 from bestbefore.ports.records import Attempt
 from bestbefore.ports.upkeep import Old, OldEvent, Pass, UpkeepRecord, UpkeepTakenOver
@@ -115,6 +123,7 @@ class SqlUpkeepLedger:
                 operations=upkeep.c.operations + len(rows),
             )
             connection.execute(sa.delete(failures).where(failures.c.operation.in_(rows)))
+            connection.execute(sa.delete(row_batches).where(row_batches.c.operation.in_(rows)))
             connection.execute(sa.delete(operations).where(operations.c.id.in_(rows)))
             for run, n in Counter(row.run_id for row in found).items():
                 run_rows.bump(connection, run, pruned=n)
@@ -206,17 +215,19 @@ class SqlUpkeepLedger:
 def _may_go(before: datetime, now: datetime) -> sa.ColumnElement[bool]:
     """Completed before *before*, and nothing that stays needs it.
 
-    What is needed: an operation that a person put in the place of this one names it; a run that
-    wants to plan it again has not decided yet; a planner at work has been told what is known of
-    its policy's operations.
+    What is needed: an operation that a person put in the place of this one, or that this one was
+    split into, names it; a run that wants to plan it again has not decided yet; a planner at work
+    has been told what is known of its policy's operations.
     """
     live = runs.c.state.in_((RunState.PLANNING, RunState.OPEN))
     unfinished = sa.and_(runs.c.complete.is_(False), live)
     successor = operations.alias("successor")
+    part = row_batches.alias("part")
     return sa.and_(
         operations.c.state == sa.literal_column("'completed'"),
         operations.c.completed_at < micros(before),
         ~sa.exists(sa.select(1).where(successor.c.corrects == operations.c.id)),
+        ~sa.exists(sa.select(1).where(part.c.parent == operations.c.id)),
         sa.or_(
             operations.c.candidate_of.is_(None),
             operations.c.candidate_of.not_in(sa.select(runs.c.id).where(unfinished)),

@@ -6,13 +6,12 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
+from bestbefore.adapters.state import batches, results
 from bestbefore.adapters.state import copies as copy_rows
-from bestbefore.adapters.state import followers
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, chunks, maybe_moment, micros, moment
 from bestbefore.adapters.state.followers import Purging
-from bestbefore.adapters.state.policies import frees
-from bestbefore.adapters.state.queue import change_claimed, dump_budget
+from bestbefore.adapters.state.queue import dump_budget
 from bestbefore.adapters.state.replay import replays
 from bestbefore.adapters.state.schema import (
     failures,
@@ -23,16 +22,13 @@ from bestbefore.adapters.state.schema import (
     runs,
 )
 from bestbefore.domain.failure import Budget, FailureClass
-from bestbefore.domain.outcome import REMOVED, Outcome, Spared
+from bestbefore.domain.rows import RowBatch
 from bestbefore.domain.states import RunState, State
 from bestbefore.ports.ledger import (
-    Completed,
-    Died,
     Kept,
     Leftover,
     Operation,
     PolicyVersion,
-    Retried,
     Settlement,
     Span,
 )
@@ -128,31 +124,9 @@ class SqlWorkLedger:
             ).scalar_one()
 
     def record(self, settlements: Sequence[Settlement], by: str, now: datetime) -> list[Operation]:
-        late: list[Operation] = []
         purging = self._purging.of(s.operation.policy for s in settlements)
         with self._db.write(shared=not purging) as connection:
-            changed = _Changes()
-            ended = [s for s in settlements if isinstance(s, Completed)]
-            late += _complete(connection, ended, by, now, changed)
-            for settlement in settlements:
-                if isinstance(settlement, Retried | Died) and not _fail(
-                    connection, settlement, by, now, changed
-                ):
-                    late.append(settlement.operation)
-            self._release_followers(connection, ended, purging, now)
-            changed.write(self._db, connection)
-        return late
-
-    def _release_followers(
-        self,
-        connection: sa.Connection,
-        ended: Sequence[Completed],
-        purging: Sequence[int],
-        now: datetime,
-    ) -> None:
-        for policy in purging:
-            keys = [o.key for o, *_ in ended if o.policy == policy]
-            followers.release(connection, policy, keys, micros(now))
+            return results.record(self._db, connection, settlements, purging, by, now)
 
     def bury_crashed(self, policies_: Collection[int], limit: int, now: datetime) -> int:
         lapsed = sa.and_(
@@ -269,6 +243,10 @@ class SqlWorkLedger:
             ).scalar_one()
         return place
 
+    def batches(self, operations_: Collection[int]) -> Mapping[int, tuple[RowBatch, datetime]]:
+        with self._db.read() as connection:
+            return batches.batches(connection, operations_)
+
     def copies(self, operations_: Collection[int]) -> Mapping[int, Copy]:
         with self._db.read() as connection:
             return copy_rows.recorded(connection, operations_)
@@ -309,129 +287,3 @@ _PENDING = sa.select(
     operations.c.state == sa.literal_column("'pending'"),
     operations.c.policy_id == sa.bindparam("policy"),
 )
-
-
-class _Changes:
-    """Count changes of one transaction, collected so that each run is updated once."""
-
-    def __init__(self) -> None:
-        self._counts: dict[int, dict[str, int]] = {}
-        self._tallies: dict[tuple[int, str], dict[str, tuple[int, int]]] = {}
-
-    def count(self, run: int, **by: int) -> None:
-        counts = self._counts.setdefault(run, {})
-        for name, n in by.items():
-            counts[name] = counts.get(name, 0) + n
-
-    def tally(self, run: int, kind: str, name: str, n: int, size: int = 0) -> None:
-        names = self._tallies.setdefault((run, kind), {})
-        before, before_size = names.get(name, (0, 0))
-        names[name] = (before + n, before_size + size)
-
-    def write(self, database: Database, connection: sa.Connection) -> None:
-        for run, counts in sorted(self._counts.items()):
-            run_rows.bump(connection, run, **counts)
-            if counts.get("held", 0) < 0:
-                run_rows.reopen(connection, run)
-            run_rows.drain_if_done(connection, run)
-        for (run, kind), names in sorted(self._tallies.items()):
-            run_rows.tally(database, connection, run, kind, names)
-
-
-_FAIL = sa.update(operations).where(
-    operations.c.id == sa.bindparam("row"),
-    operations.c.token == sa.bindparam("claim"),
-    operations.c.state == sa.literal_column("'pending'"),
-)
-
-
-def _complete(
-    connection: sa.Connection,
-    settlements: Sequence[Completed],
-    by: str,
-    now: datetime,
-    changed: _Changes,
-) -> list[Operation]:
-    late: list[Operation] = []
-    outcomes: dict[tuple[Outcome, Spared | None], list[Operation]] = {}
-    for operation, outcome, why in settlements:
-        outcomes.setdefault((outcome, why), []).append(operation)
-    for (outcome, why), ended in outcomes.items():
-        refused = change_claimed(
-            connection,
-            ended,
-            sa.update(operations).values(
-                state=State.COMPLETED,
-                outcome=outcome,
-                completed_at=micros(now),
-                completed_by=by,
-                token=None,
-                due_at=None,
-                deliveries=0,
-                **({} if why is None else {"reason": str(why)}),
-                held=sa.false(),
-            ),
-        )
-        late += refused
-        gone = {operation.row for operation in refused}
-        if outcome is Outcome.CHANGED:
-            kept = [operation.row for operation in ended if operation.row not in gone]
-            copy_rows.note_left_behind(connection, kept, by, now)
-        runs_: dict[int, list[Operation]] = {}
-        for operation in ended:
-            if operation.row not in gone:
-                runs_.setdefault(operation.run, []).append(operation)
-        for run, those in runs_.items():
-            held = sum(operation.held for operation in those)
-            changed.count(run, pending=-len(those), completed=len(those), held=-held)
-            freed = 0
-            if outcome in REMOVED and frees(connection, those[0].policy):
-                freed = sum(operation.size for operation in those)
-            changed.tally(run, "outcome", outcome, len(those), freed)
-    return late
-
-
-def _fail(
-    connection: sa.Connection,
-    settlement: Retried | Died,
-    by: str,
-    now: datetime,
-    changed: _Changes,
-) -> bool:
-    """Record one failed attempt. Returns False if the claim was lost meanwhile."""
-    operation, decision = settlement
-    died = isinstance(settlement, Died)
-    failure = decision.failure
-    held = not died and failure.failure_class is FailureClass.HELD
-    updated = connection.execute(
-        _FAIL.values(
-            state=State.DEAD if died else State.PENDING,
-            due_at=None if isinstance(settlement, Died) else micros(settlement.decision.due_at),
-            token=None,
-            deliveries=0,
-            held=held,
-            budget=dump_budget(decision.budget),
-            failure_class=failure.failure_class,
-            error=failure.error,
-            first_failed_at=sa.func.coalesce(operations.c.first_failed_at, micros(now)),
-            last_failed_at=micros(now),
-        ),
-        {"row": operation.row, "claim": operation.token},
-    ).rowcount
-    if not updated:
-        return False
-    connection.execute(
-        sa.insert(failures).values(
-            operation=operation.row,
-            at=micros(now),
-            failure_class=failure.failure_class,
-            error=failure.error,
-            by=by,
-        )
-    )
-    if died:
-        changed.count(operation.run, pending=-1, dead=1, held=-operation.held)
-    else:
-        changed.count(operation.run, held=held - operation.held)
-        changed.tally(operation.run, "retried", failure.failure_class, 1)
-    return True
