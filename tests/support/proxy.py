@@ -1,6 +1,7 @@
 """A server that can go away and come back: what connects to it is passed on, while it is there."""
 
 import contextlib
+import re
 import select
 import socket
 import threading
@@ -64,6 +65,36 @@ class Proxy:
         for side in select.select([near, far], [], [])[0]:
             data = side.recv(65536)
             if not data:
+                return False
+            (far if side is near else near).sendall(data)
+        return True
+
+
+_COMMIT = re.compile(rb"COMMIT\b")  # and not READ COMMITTED
+
+
+class CommitCutter(Proxy):
+    """Once `armed`, cuts the next connection that sends a COMMIT: before it gets through, or with
+    *lost_answer* when it has been answered. Unless it ``stays`` it is gone after that."""
+
+    def __init__(self, target: tuple[str, int], *, lost_answer: bool) -> None:
+        super().__init__(target)
+        self.armed = False
+        self.stays = True
+        self._lost_answer = lost_answer
+
+    def _passed(self, near: socket.socket, far: socket.socket) -> bool:  # type: ignore[override]
+        for side in select.select([near, far], [], [])[0]:
+            data = side.recv(65536)
+            if not data:
+                return False
+            if self.armed and side is near and _COMMIT.search(data):
+                self.armed = False
+                if self._lost_answer:
+                    far.sendall(data)
+                    far.recv(65536)
+                if not self.stays:
+                    self.go()
                 return False
             (far if side is near else near).sendall(data)
         return True

@@ -1,0 +1,75 @@
+"""Rows that refer to rows of the same table: none may go while something below it stays."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from bestbefore.adapters.rows.dialect import Condition, Dialect
+
+if TYPE_CHECKING:
+    from bestbefore.adapters.rows.references import Reference
+
+_DEPTH = 8
+"""How far down it is looked where a database cannot ask recursively. What is deeper keeps the rows
+above it, and goes first: a run takes that many generations."""
+
+
+def some_stay_below(
+    dialect: Dialect,
+    table: sa.Table,
+    key: Sequence[sa.Column[Any]],
+    own: Sequence["Reference"],
+    goes: Condition,
+) -> Condition:
+    """Whether *goes* does not hold for some row that refers to a row of *table* by *own*, over any
+    number of steps. A row that refers to itself does not keep itself."""
+    needed = {*key, *(column for ref in own for column in (*ref.columns, *ref.referred))}
+    columns = [column for column in table.c if column in needed]
+    rows = sa.select(*columns, sa.case((goes, 1), else_=0).label("goes")).select_from(table)
+    if dialect.asks_recursively:
+        return _recursively(table, key, own, rows)
+    return _spelt_out(table, key, own, rows, _DEPTH)
+
+
+def _recursively(
+    table: sa.Table, key: Sequence[sa.Column[Any]], own: Sequence["Reference"], rows: Any
+) -> Condition:
+    child = rows.subquery("child")
+    below = (
+        sa.select(child)
+        .where(_refers(child, table, key, own))
+        .correlate(table)
+        .cte("below", recursive=True, nesting=True)
+    )
+    deeper = rows.subquery("deeper")
+    below = below.union(sa.select(deeper).join(below, _refers(deeper, below, key, own)))
+    return sa.select(sa.literal(1)).select_from(below).where(below.c.goes == 0).exists()
+
+
+def _spelt_out(
+    above: Any, key: Sequence[sa.Column[Any]], own: Sequence["Reference"], rows: Any, depth: int
+) -> Condition:
+    child = rows.subquery(f"below_{depth}")
+    refers = sa.select(sa.literal(1)).select_from(child).where(_refers(child, above, key, own))
+    if not depth:
+        return refers.correlate(above).exists()
+    stays = sa.or_(child.c.goes == 0, _spelt_out(child, key, own, rows, depth - 1))
+    return refers.where(stays).correlate(above).exists()
+
+
+def _refers(
+    child: Any, parent: Any, key: Sequence[sa.Column[Any]], own: Sequence["Reference"]
+) -> Condition:
+    """Whether a row of *child* refers to one of *parent* that is another row."""
+    links = (
+        sa.and_(
+            *(
+                child.c[column.name] == parent.c[referred.name]
+                for column, referred in zip(ref.columns, ref.referred, strict=True)
+            )
+        )
+        for ref in own
+    )
+    itself = sa.and_(*(child.c[column.name] == parent.c[column.name] for column in key))
+    return sa.and_(sa.or_(*links), sa.not_(itself))

@@ -1,0 +1,286 @@
+"""What is PostgreSQL's own.
+
+Nothing outlives its transaction, so that a pooler that hands out another session for each of them
+(PgBouncer) changes nothing.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from bestbefore.adapters.rows.dialect import (
+    CONNECT_SECONDS,
+    Access,
+    Column,
+    Dialect,
+    Expression,
+    Family,
+    ForeignKey,
+    Index,
+    Relation,
+    cast,
+    constant,
+    explained,
+)
+from bestbefore.adapters.rows.iso import DAY, INSTANT
+
+_IDLE_SECONDS = 60
+_CONNECTION: Mapping[str, Any] = {
+    "connect_timeout": CONNECT_SECONDS,
+    "application_name": "bestbefore",
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+}
+
+_TEXTS = sa.ARRAY(sa.Text)
+
+_BY_INDEX = {"Index Scan", "Index Only Scan", "Bitmap Index Scan"}
+
+_FAMILIES = {
+    "int2": Family.INTEGER,
+    "int4": Family.INTEGER,
+    "int8": Family.INTEGER,
+    "text": Family.TEXT,
+    "varchar": Family.TEXT,
+    "bpchar": Family.TEXT,
+    "citext": Family.TEXT,
+    "timestamptz": Family.INSTANT,
+    "timestamp": Family.WALL,
+    "date": Family.DAY,
+}
+
+_RELATIONS = sa.text("""
+    SELECT n.nspname, c.relname, CASE c.relkind WHEN 'v' THEN 'a view'
+        WHEN 'm' THEN 'a materialized view' WHEN 'f' THEN 'a foreign table' ELSE '' END
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND c.relname = ANY(:names)
+        AND CASE WHEN CAST(:schemas AS text[]) IS NULL
+            THEN pg_catalog.pg_table_is_visible(c.oid) ELSE n.nspname = ANY(:schemas) END
+""")
+
+_OF_TABLE = """
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+        AND n.nspname = :schema AND c.relname = :table AND c.relkind IN ('r', 'p')
+"""
+
+_COLUMNS = sa.text(f"""
+    SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod),
+        coalesce(base.typname, t.typname), NOT (a.attnotnull OR t.typnotnull),
+        a.attgenerated <> '', quote_ident(cn.nspname) || '.' || quote_ident(co.collname),
+        a.atthasdef OR a.attidentity <> ''
+    {_OF_TABLE}
+    JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+    JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+    LEFT JOIN pg_catalog.pg_type base ON base.oid = t.typbasetype AND t.typtype = 'd'
+    LEFT JOIN pg_catalog.pg_collation co
+        ON co.oid = a.attcollation AND a.attcollation <> t.typcollation
+    LEFT JOIN pg_catalog.pg_namespace cn ON cn.oid = co.collnamespace
+    ORDER BY a.attnum
+""")
+
+_INDEXES = sa.text(f"""
+    SELECT ic.relname, ARRAY(SELECT a.attname::text
+            FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS part (attnum, at)
+            LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = part.attnum
+            WHERE part.at <= i.indnkeyatts ORDER BY part.at
+        ),
+        i.indisunique AND i.indimmediate, i.indisprimary,
+        i.indisvalid AND i.indpred IS NULL AND am.amname = 'btree'
+    {_OF_TABLE}
+    JOIN pg_catalog.pg_index i ON i.indrelid = c.oid
+    JOIN pg_catalog.pg_class ic ON ic.oid = i.indexrelid
+    JOIN pg_catalog.pg_am am ON am.oid = ic.relam
+    ORDER BY i.indisprimary DESC, ic.relname
+""")  # noqa: S608  (as above)
+
+# A foreign key of a partitioned table is in the catalog once more for each partition.
+_FOREIGN_KEYS = sa.text(f"""
+    SELECT f.conname, kn.nspname, k.relname,
+        ARRAY(SELECT a.attname::text FROM unnest(f.conkey) WITH ORDINALITY AS part (attnum, at)
+            JOIN pg_catalog.pg_attribute a ON a.attrelid = k.oid AND a.attnum = part.attnum
+            ORDER BY part.at),
+        ARRAY(SELECT a.attname::text FROM unnest(f.confkey) WITH ORDINALITY AS part (attnum, at)
+            JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = part.attnum
+            ORDER BY part.at),
+        CASE f.confdeltype WHEN 'r' THEN 'RESTRICT' WHEN 'c' THEN 'CASCADE'
+            WHEN 'n' THEN 'SET NULL' WHEN 'd' THEN 'SET DEFAULT' ELSE 'NO ACTION' END,
+        EXISTS (SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = k.oid AND i.indisvalid
+            AND i.indpred IS NULL
+            AND (i.indkey::int2[])[0:array_length(f.conkey, 1) - 1] @> f.conkey)
+    {_OF_TABLE}
+    JOIN pg_catalog.pg_constraint f ON f.confrelid = c.oid AND f.contype = 'f'
+    JOIN pg_catalog.pg_class k ON k.oid = f.conrelid
+    JOIN pg_catalog.pg_namespace kn ON kn.oid = k.relnamespace
+    WHERE f.conparentid = 0
+    ORDER BY kn.nspname, k.relname, f.conname
+""")  # noqa: S608  (as above)
+
+
+class Postgresql(Dialect):
+    """PostgreSQL 12 and newer, through psycopg."""
+
+    folds = False
+
+    def engine(self, url: sa.URL, access: Access) -> sa.Engine:
+        given = {name: value for name, value in _CONNECTION.items() if name not in url.query}
+        engine = sa.create_engine(
+            url,
+            use_native_hstore=False,
+            # A statement prepared in one transaction is unknown in the session of the next.
+            connect_args=given | {"client_encoding": "utf8", "prepare_threshold": None},
+            execution_options={
+                # Part of BEGIN itself, whatever the role's defaults are.
+                "isolation_level": "READ COMMITTED",
+                "postgresql_readonly": access.read_only,
+            },
+        )
+        settings = ", ".join(
+            f"set_config('{name}', '{value}', true)" for name, value in _settings(access).items()
+        )
+
+        @sa.event.listens_for(engine, "begin")
+        def _enter(connection: sa.Connection) -> None:
+            connection.exec_driver_sql(f"SELECT {settings}")
+
+        return engine
+
+    def walks(self, connection: sa.Connection) -> None:
+        # Half of a table is cheaper to sort than to walk, once; not for every slice of it.
+        # Nor may what is looked at of it once go to a disk.
+        connection.exec_driver_sql(
+            "SELECT set_config('enable_seqscan', 'off', true), set_config('work_mem', '32MB', true)"
+        )
+
+    def place(self, connection: sa.Connection) -> str:
+        url = connection.engine.url
+        # Several hosts, or the folder of a socket, stand in the query.
+        host = url.host or url.query.get("host") or "localhost"
+        name = connection.exec_driver_sql("SELECT current_database()").scalar_one()
+        port = url.port or url.query.get("port") or 5432
+        return f"postgresql://{_listed(host)}:{_listed(port)}/{name}"
+
+    def now(self, connection: sa.Connection) -> datetime:
+        at: datetime = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
+        return at
+
+    def fold(self, name: str) -> str:
+        return name.lower()
+
+    def relations(
+        self, connection: sa.Connection, schemas: Sequence[str] | None, names: Sequence[str]
+    ) -> Sequence[Relation]:
+        there = {"names": list(names), "schemas": None if schemas is None else list(schemas)}
+        return [Relation(*row) for row in connection.execute(_RELATIONS, there)]
+
+    def columns(self, connection: sa.Connection, schema: str, table: str) -> Sequence[Column]:
+        rows = connection.execute(_COLUMNS, {"schema": schema, "table": table})
+        return [
+            Column(
+                name, full, _FAMILIES.get(base, Family.OTHER), nullable, generated, collation,
+                filled=filled,
+            )
+            for name, full, base, nullable, generated, collation, filled in rows
+        ]  # fmt: skip
+
+    def indexes(self, connection: sa.Connection, schema: str, table: str) -> Sequence[Index]:
+        rows = connection.execute(_INDEXES, {"schema": schema, "table": table})
+        return [Index(name, tuple(columns), *rest) for name, columns, *rest in rows]
+
+    def foreign_keys(
+        self, connection: sa.Connection, schema: str, table: str
+    ) -> Sequence[ForeignKey]:
+        rows = connection.execute(_FOREIGN_KEYS, {"schema": schema, "table": table})
+        return [ForeignKey(*row) for row in rows]
+
+    def keyable(self, column: Column) -> None:
+        """Every type goes through text and back, as what the settings of a transaction render."""
+
+    def rendered(self, expression: Expression, column: Column) -> Expression:  # noqa: ARG002
+        return cast(expression, "text")
+
+    def typed(self, given: Expression, column: Column) -> Expression:
+        return cast(given, column.type)
+
+    def moment(self, at: datetime, column: Column) -> Expression:
+        type_ = _TIMES.get(column.family, "timestamptz")
+        return cast(constant(at.isoformat()), type_)
+
+    def read_iso(self, column: Expression, *, local: bool) -> Expression:  # noqa: ARG002
+        text = cast(column, "text")
+        # An error in one value would fail the statement: nothing is cast that does not match.
+        return sa.case(
+            (text.op("~")(sa.literal_column(f"'^{INSTANT}$'")), cast(text, "timestamptz")),
+            (
+                text.op("~")(sa.literal_column(f"'^{DAY}$'")),
+                cast(text.op("||")(sa.literal_column("'T23:59:59.999999'")), "timestamptz"),
+            ),
+        )
+
+    def sorted(
+        self,
+        connection: sa.Connection,
+        columns: Sequence[tuple[sa.Column[Any], Column]],
+        ends: Sequence[Sequence[str]],
+    ) -> Sequence[int]:
+        names = [f"v{n}" for n, _ in enumerate(columns)]
+        arrays = [sa.literal([end[n] for end in ends], _TEXTS) for n, _ in enumerate(columns)]
+        table = (
+            sa.func.unnest(*arrays)
+            .table_valued(*names, with_ordinality="place", name="ends")
+            .render_derived()
+        )
+        order = []
+        for name, (_, column) in zip(names, columns, strict=True):
+            value = self.typed(table.c[name], column)
+            like = column.collation
+            order.append(value.op("COLLATE")(sa.literal_column(like)) if like else value)
+        places = sa.select(table.c.place).order_by(*order)
+        return [place - 1 for place in connection.execute(places).scalars()]
+
+    def full_scan(
+        self,
+        connection: sa.Connection,
+        statement: sa.Select[Any],
+        table: sa.Table,  # noqa: ARG002
+    ) -> str | None:
+        (plan,) = explained(connection, "EXPLAIN (FORMAT JSON)", statement).scalar_one()
+        return next(_scans(plan["Plan"]), None)
+
+
+_TIMES = {Family.WALL: "timestamp", Family.DAY: "date"}
+
+
+def _settings(access: Access) -> dict[str, str]:
+    # What is between two ends is a small part of a table, and taken for a large one.
+    walking = {} if access.read_only else {"enable_seqscan": "off"}
+    return walking | {
+        "TimeZone": "UTC",
+        "DateStyle": "ISO, YMD",
+        "IntervalStyle": "postgres",
+        "bytea_output": "hex",
+        "extra_float_digits": "1",
+        "lock_timeout": f"{access.lock}s",
+        "statement_timeout": f"{access.statement}s",
+        "idle_in_transaction_session_timeout": f"{_IDLE_SECONDS}s",
+        # Compiling what runs for milliseconds takes longer than running it.
+        "jit": "off",
+    }
+
+
+def _scans(node: Mapping[str, Any]) -> Iterator[str]:
+    """Scans below *node* that no condition narrows down. What is asked once per row, about other
+    tables, is not among them."""
+    if node.get("Parent Relationship") in ("SubPlan", "InitPlan"):
+        return
+    kind = node["Node Type"]
+    if kind == "Seq Scan" or (kind in _BY_INDEX and "Index Cond" not in node):
+        yield f"{kind} on {node.get('Relation Name') or node.get('Index Name')}"
+    for child in node.get("Plans", ()):
+        yield from _scans(child)
+
+
+def _listed(values: object) -> str:
+    return ",".join(map(str, values)) if isinstance(values, tuple) else str(values)

@@ -1,0 +1,88 @@
+"""The side that brings archived rows back. One batch is one transaction."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import sqlalchemy as sa
+
+from bestbefore.adapters.rows.engine import Database
+from bestbefore.adapters.rows.errors import failure_of
+from bestbefore.adapters.rows.table import reflect
+from bestbefore.adapters.rows.unarchiving import Unarchiving
+from bestbefore.adapters.rows.unfiling import Unfiling
+from bestbefore.domain.failure import Failure, FailureClass
+from bestbefore.domain.row_file import RowFile
+from bestbefore.domain.rows import RowBatch, RowSource
+from bestbefore.ports.objects import StoreError
+from bestbefore.ports.rows import Returned, TableRefused
+
+_STRICT = "SET SESSION sql_mode = concat(@@sql_mode, ',STRICT_ALL_TABLES')"
+"""MySQL would cut what does not fit, where it is not told otherwise."""
+
+
+class SqlRowRestorer:
+    """`bestbefore.ports.rows.RowRestorer` on any of the databases."""
+
+    def __init__(self, url: str) -> None:
+        self._database = Database(url)
+
+    def from_table(
+        self,
+        source: RowSource,
+        operation_id: bytes,
+        batch: RowBatch,
+        archived: int,
+        *,
+        dry_run: bool,
+    ) -> Returned | Failure:
+        """See `RowRestorer.from_table`."""
+
+        def act(connection: sa.Connection) -> Returned:
+            target = reflect(connection, _place(source), batch.walk)
+            if target.archive is None:
+                raise TableRefused("its rows were archived to no table")
+            rows = Unarchiving(connection, target, target.archive, operation_id, batch)
+            return rows.run(archived, dry_run=dry_run)
+
+        return self._never_raising(source, act, dry_run=dry_run)
+
+    def from_file(self, source: RowSource, file: RowFile, *, dry_run: bool) -> Returned | Failure:
+        """See `RowRestorer.from_file`."""
+
+        def act(connection: sa.Connection) -> Returned:
+            return Unfiling(connection, reflect(connection, _place(source)), file).run(
+                dry_run=dry_run
+            )
+
+        return self._never_raising(source, act, dry_run=dry_run)
+
+    def dispose(self) -> None:
+        """Close every connection."""
+        self._database.dispose()
+
+    @contextmanager
+    def _transaction(self, *, dry_run: bool) -> Iterator[sa.Connection]:
+        begun = self._database.reading() if dry_run else self._database.writing()
+        with begun as connection:
+            if connection.dialect.name in ("mysql", "mariadb"):
+                connection.exec_driver_sql(_STRICT)
+            yield connection
+
+    def _never_raising(
+        self, source: RowSource, act: Callable[[sa.Connection], Returned], *, dry_run: bool
+    ) -> Returned | Failure:
+        try:
+            with self._transaction(dry_run=dry_run) as connection:
+                return act(connection)
+        except StoreError as error:
+            return error.failure
+        except TableRefused as error:
+            return Failure(FailureClass.MALFORMED, f"{source.table}: {error}", whole_source=True)
+        except sa.exc.SQLAlchemyError as error:
+            return failure_of(error, source.table)
+
+
+def _place(source: RowSource) -> RowSource:
+    """*source* as a place, without what only says which of its rows may go."""
+    return replace(source, where=None, dependents=())

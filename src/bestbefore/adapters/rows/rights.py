@@ -1,0 +1,208 @@
+"""What a check says about deleting from a table: rights, our own table, what may interfere."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import sqlalchemy as sa
+
+from bestbefore.adapters.rows import completion
+from bestbefore.adapters.rows.archive_table import ArchiveTable
+from bestbefore.adapters.rows.dependents import Node
+from bestbefore.adapters.rows.engine import Database
+from bestbefore.adapters.rows.errors import failure_of
+from bestbefore.adapters.rows.plans import Plan
+from bestbefore.domain.failure import FailureClass
+from bestbefore.domain.finding import Finding, Level
+
+_PG_TABLE = sa.text("""
+    SELECT has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'DELETE') AS deletes,
+        has_any_column_privilege(c.oid, 'UPDATE') AS locks, row_security_active(c.oid) AS secured,
+        c.relkind = 'r' AND EXISTS (
+            SELECT FROM pg_catalog.pg_inherits i WHERE i.inhparent = c.oid) AS inherited
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = :schema AND c.relname = :table
+""")
+_PG_RECORDS = sa.text("""
+    SELECT has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
+        AND has_table_privilege(c.oid, 'UPDATE')
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = :schema AND c.relname = :table
+""")
+_PG_CREATE = sa.text("SELECT has_schema_privilege(:schema, 'CREATE')")
+_MYSQL_CREATE = sa.text("""
+    SELECT EXISTS (SELECT 1 FROM information_schema.USER_PRIVILEGES
+            WHERE PRIVILEGE_TYPE = 'CREATE')
+        OR EXISTS (SELECT 1 FROM information_schema.SCHEMA_PRIVILEGES
+            WHERE PRIVILEGE_TYPE = 'CREATE' AND :schema LIKE TABLE_SCHEMA)
+""")
+
+_TRIGGERS: Mapping[str, sa.TextClause] = {
+    "postgresql": sa.text("""
+        SELECT t.tgname FROM pg_catalog.pg_trigger t
+        JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid
+        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = :schema AND c.relname = :table
+            AND NOT t.tgisinternal AND t.tgenabled <> 'D' AND t.tgtype & 8 <> 0
+        UNION ALL
+        SELECT r.rulename FROM pg_catalog.pg_rewrite r
+        JOIN pg_catalog.pg_class c ON c.oid = r.ev_class
+        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = :schema AND c.relname = :table AND r.ev_type = '4'
+    """),
+    "mysql": sa.text("""
+        SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE EVENT_MANIPULATION = 'DELETE'
+            AND EVENT_OBJECT_SCHEMA = :schema AND EVENT_OBJECT_TABLE = :table
+    """),
+    "sqlite": sa.text("""
+        SELECT name FROM main.sqlite_master
+        WHERE type = 'trigger' AND tbl_name = :table COLLATE NOCASE AND 'main' = :schema
+            AND lower(replace(replace(sql, char(10), ' '), char(9), ' ')) LIKE '% delete %on %'
+    """),
+}
+
+
+class _Undone(Exception):
+    """Leaves a transaction that was only there to ask."""
+
+
+def findings(database: Database, plan: Plan, *, archived: bool) -> Iterator[Finding]:
+    """What *plan* relies on, for rows that are *archived* before they go. Changes nothing.
+
+    Raises what the database raises.
+    """
+    node, records = plan.node, plan.records
+    for table, locked in _tables(node):
+        yield from _about(database, table, locked=locked or (archived and table is node.table))
+    if plan.target.archive is not None:
+        yield _about_archive(database, node.table, plan.target.archive)
+    if records is None:
+        yield Finding(
+            "completion-table",
+            Level.WARNING,
+            f'{node.table}: batches leave no record beside the data (completion = "ledger"), so '
+            "a restored copy of it is not noticed",
+            'set completion = "target" where one more table is allowed',
+        )
+    else:
+        yield from _about_records(database, records)
+
+
+def _tables(node: Node) -> Iterator[tuple[sa.Table, bool]]:
+    """Every table that rows go from, and whether they are locked first."""
+    yield node.table, not node.alone
+    for branch in node.branches:
+        yield from _tables(branch.node)
+
+
+def _about(database: Database, table: sa.Table, *, locked: bool) -> Iterator[Finding]:
+    named = {"schema": str(table.schema), "table": str(table.name)}
+    with database.reading() as connection:
+        kind = completion.kind_of(connection)
+        triggers = connection.execute(_TRIGGERS[kind], named).scalars().all()
+        if kind == "postgresql":
+            yield from _about_postgresql(connection, table, named, locked=locked)
+    if kind != "postgresql":
+        yield _probed(database, table)
+    if triggers:
+        yield Finding(
+            "delete-triggers",
+            Level.WARNING,
+            f"{table} has triggers or rules for DELETE: {', '.join(triggers)}; they run for every "
+            "row, and may keep it or write elsewhere",
+            "nothing to do if they are meant to; rows they keep are counted as blocked",
+        )
+
+
+def _about_postgresql(
+    connection: sa.Connection, table: sa.Table, named: Mapping[str, Any], *, locked: bool
+) -> Iterator[Finding]:
+    found = connection.execute(_PG_TABLE, named).one()
+    needs = "SELECT, DELETE and UPDATE (of any column, to lock)" if locked else "SELECT and DELETE"
+    if found.deletes and (found.locks or not locked):
+        yield _allowed(table)
+    else:
+        yield Finding(
+            "delete-denied",
+            Level.ERROR,
+            f"{table}: this role may not do all that is needed: {needs}",
+            "grant them",
+        )
+    if found.secured:
+        yield Finding(
+            "row-security",
+            Level.WARNING,
+            f"{table}: row security decides which rows this role sees and deletes",
+            "nothing to do if it is meant to; else give the role a policy for all rows",
+        )
+    if found.inherited:
+        yield Finding(
+            "inheritance",
+            Level.WARNING,
+            f"{table}: tables inherit from it, and their rows count and go as its own",
+            "name the child tables in policies of their own if that is not meant",
+        )
+
+
+def _probed(database: Database, table: sa.Table) -> Finding:
+    """Try to delete no row at all."""
+    try:
+        with suppress(_Undone), database.writing() as connection:
+            connection.execute(sa.delete(table).where(sa.literal_column("1 = 0")))
+            raise _Undone
+    except sa.exc.DBAPIError as error:
+        failure = failure_of(error, str(table))
+        if failure.failure_class is not FailureClass.PERMISSION:
+            raise
+        return Finding("delete-denied", Level.ERROR, failure.error, "grant SELECT and DELETE")
+    return _allowed(table)
+
+
+def _about_archive(database: Database, table: sa.Table, archive: ArchiveTable) -> Finding:
+    """Try to archive no row at all."""
+    try:
+        with suppress(_Undone), database.writing() as connection:
+            archive.fill(connection, sa.false(), bytes(32))
+            raise _Undone
+    except sa.exc.DBAPIError as error:
+        failure = failure_of(error, str(archive.table))
+        if failure.failure_class is not FailureClass.PERMISSION:
+            raise
+        return Finding("archive-denied", Level.ERROR, failure.error, "grant INSERT and SELECT")
+    columns = len(archive.pairs)
+    said = f"{archive.table} takes the rows of {table} ({columns} columns)"
+    return Finding("archive-reached", Level.INFO, said, "")
+
+
+def _allowed(table: sa.Table) -> Finding:
+    return Finding("delete-allowed", Level.INFO, f"{table}: rows may be deleted", "")
+
+
+def _about_records(database: Database, records: sa.Table) -> Iterator[Finding]:
+    named = {"schema": str(records.schema), "table": records.name}
+    with database.reading() as connection:
+        kind = completion.kind_of(connection)
+        there = completion.exists(connection, records)
+        remedy = completion.ddl(connection, records)
+        may = True
+        if kind == "postgresql":
+            may = bool(connection.execute(_PG_RECORDS if there else _PG_CREATE, named).scalar_one())
+        elif kind == "mysql" and not there:
+            may = bool(connection.execute(_MYSQL_CREATE, named).scalar_one())
+    if may:
+        state = "is there" if there else "will be created with the first batch"
+        yield Finding("completion-table", Level.INFO, f"{records} {state}", "")
+    elif there:
+        yield Finding(
+            "completion-table-denied",
+            Level.ERROR,
+            f"{records}: this role may not do all that is needed: SELECT, INSERT and UPDATE",
+            "grant them",
+        )
+    else:
+        yield Finding(
+            "completion-table-denied",
+            Level.ERROR,
+            f"{records} is missing, and this role may not create it",
+            f"have its owner run: {remedy}",
+        )

@@ -1,0 +1,171 @@
+"""What a role that may not do everything gets to hear, and what row security keeps."""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+import sqlalchemy as sa
+
+from bestbefore.contracts.row_world import NEW, OLD, RowWorld, table
+from bestbefore.domain.failure import FailureClass
+from bestbefore.domain.finding import Finding, Level
+from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.rows import RowSource
+from support.row_databases import RowDatabase
+
+SOURCE = table("events")
+EVENTS = "CREATE TABLE events (id INT PRIMARY KEY, at BIGINT, hold INT)"
+ONE_OLD = f"INSERT INTO events VALUES (1, {OLD}, 0)"  # noqa: S608
+NOTES = (
+    "CREATE TABLE notes (id INT PRIMARY KEY, event INT, FOREIGN KEY (event) REFERENCES events (id))"
+)
+SERVERS = pytest.mark.parametrize("row_database", ["postgresql", "mysql"], indirect=True)
+POSTGRESQL = pytest.mark.parametrize("row_database", ["postgresql"], indirect=True)
+
+
+@dataclass(frozen=True)
+class Role:
+    """Somebody who may do nothing but connect, unless it is granted."""
+
+    database: RowDatabase
+    name: str
+
+    def grant(self, rights: str, on: str) -> None:
+        to = self.name if self.database.kind == "postgresql" else f"'{self.name}'@'%'"
+        self.database.run(f"GRANT {rights} ON {on} TO {to}")
+
+    @contextmanager
+    def world(self) -> Iterator[RowWorld]:
+        url = sa.make_url(self.database.url).set(username=self.name, password="geheim")
+        with self.database.world(url.render_as_string(hide_password=False)) as world:
+            yield world
+
+
+@pytest.fixture
+def role(row_database: RowDatabase) -> Iterator[Role]:
+    name = f"bb_{secrets.token_hex(4)}"
+    if row_database.kind == "postgresql":
+        row_database.run(f"CREATE ROLE {name} LOGIN PASSWORD 'geheim'")
+        ((schema,),) = row_database.ask("SELECT current_schema()")
+        row_database.run(f"GRANT USAGE ON SCHEMA {schema} TO {name}")
+    else:
+        row_database.run(f"CREATE USER '{name}'@'%' IDENTIFIED BY 'geheim'")
+    yield Role(row_database, name)
+    if row_database.kind == "postgresql":
+        row_database.run(f"DROP OWNED BY {name}", f"DROP ROLE {name}")
+    else:
+        row_database.run(f"DROP USER '{name}'@'%'")
+
+
+def by_code(world: RowWorld, source: RowSource = SOURCE) -> dict[str, Finding]:
+    return {finding.code: finding for finding in world.deleter.check(source)}
+
+
+@SERVERS
+def test_who_may_not_create_the_table_of_records_is_told_what_its_owner_has_to_run(
+    row_database: RowDatabase, role: Role
+) -> None:
+    row_database.run(EVENTS, ONE_OLD)
+    role.grant("SELECT, DELETE", "events")
+    with role.world() as world:
+        what = world.task(SOURCE)
+
+        failure = world.fails(SOURCE, what)
+
+        assert failure.failure_class is FailureClass.PERMISSION
+        assert 'completion = "ledger"' in failure.error
+        assert "geheim" not in failure.error
+        assert world.ids("events") == [1]
+        missing = by_code(world)["completion-table-denied"]
+        assert missing.level is Level.ERROR
+        ddl = missing.remedy.partition(": ")[2]
+        assert ddl in failure.error
+        row_database.run(ddl.replace("`", '"'))
+        role.grant("SELECT, INSERT, UPDATE", "bestbefore_completed_batches")
+        assert by_code(world)["completion-table"].level is Level.INFO
+        assert world.delete(SOURCE, what).rows == 1
+
+
+@SERVERS
+def test_who_may_not_delete_is_told_so_before_and_when_it_tries(
+    row_database: RowDatabase, role: Role
+) -> None:
+    row_database.run(EVENTS, ONE_OLD)
+    role.grant("SELECT", "events")
+    source = table("events", ledger_only=True)
+    with role.world() as world:
+        denied = by_code(world, source)["delete-denied"]
+        failure = world.fails(source, world.task(source))
+    assert denied.level is Level.ERROR
+    assert "events" in denied.message
+    assert failure.failure_class is FailureClass.PERMISSION
+    assert row_database.ask("SELECT id FROM events") == [(1,)]
+
+
+@POSTGRESQL
+def test_rows_that_are_locked_first_need_one_more_right(
+    row_database: RowDatabase, role: Role
+) -> None:
+    row_database.run(EVENTS, NOTES, ONE_OLD, "INSERT INTO notes VALUES (1, 1)")
+    role.grant("SELECT, DELETE", "events, notes")
+    source = table("events", ledger_only=True)
+    with role.world() as world:
+        assert "UPDATE" in by_code(world, source)["delete-denied"].message
+        failure = world.fails(source, world.task(source))
+        assert failure.failure_class is FailureClass.PERMISSION
+        role.grant("UPDATE (id)", "events")
+        assert "delete-denied" not in by_code(world, source)
+        assert world.delete(source, world.task(source)).rows == 1
+
+
+@POSTGRESQL
+def test_rows_that_row_security_keeps_are_counted_as_blocked(
+    row_database: RowDatabase, role: Role
+) -> None:
+    row_database.run(
+        EVENTS,
+        ONE_OLD,
+        f"INSERT INTO events VALUES (2, {OLD}, 1), (3, {OLD}, 0), (4, {NEW}, 0)",  # noqa: S608
+        "ALTER TABLE events ENABLE ROW LEVEL SECURITY",
+        "CREATE POLICY look ON events FOR SELECT USING (true)",
+        "CREATE POLICY go ON events FOR DELETE USING (hold = 0)",
+    )
+    role.grant("SELECT, DELETE", "events")
+    source = table("events", ledger_only=True)
+    with role.world() as world:
+        assert by_code(world, source)["row-security"].level is Level.WARNING
+        effect = world.delete(source, world.task(source))
+        assert (effect.rows, effect.blocked) == (2, 1)
+        kept = world.delete(source, world.task(source))
+        assert (kept.outcome, kept.blocked) == (Outcome.PROTECTED, 1)
+    assert row_database.ask("SELECT id FROM events ORDER BY id") == [(2,), (4,)]
+
+
+@POSTGRESQL
+def test_rows_of_tables_that_inherit_are_told_of(row_database: RowDatabase) -> None:
+    row_database.run(EVENTS, "CREATE TABLE more () INHERITS (events)")
+    with row_database.world() as world:
+        assert by_code(world)["inheritance"].level is Level.WARNING
+
+
+@pytest.mark.parametrize("row_database", ["mysql"], indirect=True)
+def test_a_table_without_transactions_is_refused(row_database: RowDatabase) -> None:
+    row_database.run(EVENTS + " ENGINE = MyISAM")
+    with row_database.world() as world:
+        refused = by_code(world)["table-refused"]
+    assert "engine MyISAM" in refused.message
+
+
+def test_a_login_that_is_refused_is_a_matter_of_credentials(row_database: RowDatabase) -> None:
+    if row_database.kind == "sqlite":
+        pytest.skip("files have no logins")
+    row_database.run(EVENTS, ONE_OLD)
+    with row_database.world() as world:
+        what = world.task(SOURCE)
+    url = sa.make_url(row_database.url).set(username="nobody_of_ours", password="geheim")
+    with row_database.world(url.render_as_string(hide_password=False)) as world:
+        failure = world.fails(SOURCE, what)
+    assert failure.failure_class is FailureClass.CREDENTIALS
+    assert "geheim" not in failure.error
