@@ -2,5 +2,6 @@
 
 from bestbefore.adapters.objects.directory.deleting import DirectoryDeleter
 from bestbefore.adapters.objects.directory.listing import DirectoryLister
+from bestbefore.adapters.objects.directory.storing import DirectoryFiles
 
-__all__ = ["DirectoryDeleter", "DirectoryLister"]
+__all__ = ["DirectoryDeleter", "DirectoryFiles", "DirectoryLister"]

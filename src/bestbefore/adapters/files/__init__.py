@@ -1,0 +1,1 @@
+"""Formats of files that archived rows are written to."""
