@@ -21,7 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from bestbefore.adapters.objects import s3
-from bestbefore.adapters.objects.directory import DirectoryDeleter, DirectoryLister
+from bestbefore.adapters.objects.directory import (
+    DirectoryDeleter,
+    DirectoryFiles,
+    DirectoryLister,
+)
 from bestbefore.adapters.objects.s3 import S3Settings
 from bestbefore.adapters.objects.s3.client import plain_client
 from bestbefore.adapters.state import move
@@ -29,7 +33,7 @@ from bestbefore.adapters.state.database import Database
 from bestbefore.app import evidence
 from bestbefore.app import upkeep as keeping
 from bestbefore.app.settings import StoreSettings, load
-from bestbefore.app.system import Store, System
+from bestbefore.app.system import Store, System, connect_tables
 from bestbefore.cli import main
 from bestbefore.domain.run import Trigger
 from bestbefore.ports.clock import Clock
@@ -107,7 +111,8 @@ def open_world(folder: Path, timeout: timedelta = timedelta(seconds=30)) -> Syst
 
     def connected(settings: StoreSettings, clock: Clock, memory: EndpointMemory) -> Store:
         if settings.root is not None:
-            return Store(DirectoryLister(settings.root), DirectoryDeleter(settings.root))
+            root = settings.root
+            return Store(DirectoryLister(root), DirectoryDeleter(root), files=DirectoryFiles(root))
         there = S3Settings(
             settings.endpoint_url,
             settings.region,
@@ -120,9 +125,10 @@ def open_world(folder: Path, timeout: timedelta = timedelta(seconds=30)) -> Syst
             s3.S3Lister(there, clock, connection=connection),
             s3.S3Deleter(there, clock, connection=connection),
             s3.S3Copier(there, clock, connection=connection),
+            s3.S3Files(there, clock, connection=connection),
         )
 
-    return System(load(folder / "bestbefore.toml", os.environ), clock, connected)
+    return System(load(folder / "bestbefore.toml", os.environ), clock, connected, connect_tables)
 
 
 def planner(arguments: Sequence[str]) -> None:

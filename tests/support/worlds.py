@@ -17,9 +17,9 @@ from typing import Any, Self
 
 import sqlalchemy as sa
 
-from bestbefore.adapters.state.schema import operations, runs, tallies
+from bestbefore.adapters.state.schema import operations, policies, runs, tallies
 from bestbefore.app.settings import QueueSettings, Settings, StateSettings, StoreSettings
-from bestbefore.app.system import Store, System
+from bestbefore.app.system import Store, System, connect_tables
 from bestbefore.domain.failure import Attempts, Failure, FailureClass
 from bestbefore.domain.outcome import REMOVED
 from bestbefore.domain.policy import ObjectSource, Policy, Reach
@@ -35,6 +35,7 @@ from bestbefore.stages.redrive import Redriven, redrive
 from bestbefore.stages.work import Options, Worker
 from support.clock import NOW, ManualClock
 from support.memory import MemoryStore
+from support.row_audit import row_problems
 
 OLD = NOW - timedelta(days=180)
 YOUNG = NOW - timedelta(days=1)
@@ -202,9 +203,10 @@ class World:
             StateSettings(self.state_url, self.keep),
             QueueSettings(),
             {name: StoreSettings(name, "s3") for name in self.stores},
+            {},
             {of.name: of for of in policies},
         )
-        system = System(settings, self.clock, self._store)
+        system = System(settings, self.clock, self._store, connect_tables)
         system.spread = lambda: self.spread()
         return system
 
@@ -222,6 +224,9 @@ def assert_reconciled(connection: sa.Connection) -> None:
         )
     ):
         counted.setdefault(run, {})[state] = n
+    over_tables = set(
+        connection.scalars(sa.select(runs.c.id).join(policies).where(policies.c.about_rows))
+    )
     outcomes: dict[int, dict[str, tuple[int, int]]] = {}
     for run, outcome, n, size in connection.execute(
         sa.select(
@@ -233,7 +238,8 @@ def assert_reconciled(connection: sa.Connection) -> None:
         .where(operations.c.state == State.COMPLETED)
         .group_by(operations.c.run_id, operations.c.outcome)
     ):
-        outcomes.setdefault(run, {})[outcome] = (n, size if outcome in REMOVED else 0)
+        freed = size if outcome in REMOVED and run not in over_tables else 0
+        outcomes.setdefault(run, {})[outcome] = (n, freed)
     stored_outcomes: dict[int, dict[str, tuple[int, int]]] = {}
     for run, name, n, size in connection.execute(
         sa.select(tallies.c.run_id, tallies.c.name, tallies.c.n, tallies.c.bytes).where(
@@ -258,6 +264,7 @@ def assert_reconciled(connection: sa.Connection) -> None:
         if not run.pruned:
             assert stored_outcomes.get(run.id, {}) == outcomes.get(run.id, {}), run.run_id
     assert not counted.keys() - set(connection.scalars(sa.select(runs.c.id)))
+    assert row_problems(connection.exec_driver_sql) == []
 
 
 def failing(

@@ -120,7 +120,7 @@ class Archiving:
             Original(o.key, o.etag, o.last_modified, o.size, archive.key(o.operation_id, o.key))
             for o in operations
         ]
-        made = depot.copier.copy(policy.source.bucket, archive.bucket, originals, overwrite=True)
+        made = depot.copier.copy(policy.objects.bucket, archive.bucket, originals, overwrite=True)
         results: dict[int, Result] = {}
         copies: list[tuple[Operation, Copy]] = []
         for operation, end in zip(operations, made, strict=True):
@@ -138,7 +138,7 @@ class Archiving:
         if not operations:
             return {}
         targets = [Target(o.key, o.etag, o.last_modified) for o in operations]
-        ends = self.deleter.delete(policy.source.bucket, targets)
+        ends = self.deleter.delete(policy.objects.bucket, targets)
         done = (Outcome.DELETED, Outcome.ABSENT)
         return {
             operation.row: Outcome.ARCHIVED if end in done else end

@@ -93,12 +93,12 @@ class Attempts:
         results = self._look_once_more(policy, operations)
         remaining = _without(operations, results)
         if remaining:
-            source = policy.source
+            source = policy.objects
             hides, bypass = source.versions is Versions.MARKER, source.bypass_governance
             targets = [
                 Target(o.key, o.etag, o.last_modified, o.version, hides, bypass) for o in remaining
             ]
-            deleted = self.deleter.delete(policy.source.bucket, targets)
+            deleted = self.deleter.delete(policy.objects.bucket, targets)
             results |= {o.row: result for o, result in zip(remaining, deleted, strict=True)}
         return results
 
@@ -123,19 +123,19 @@ class Attempts:
     def _look_once_more(self, policy: Policy, operations: Sequence[Operation]) -> dict[int, Result]:
         """Results of those that are not what the plan saw, or that their tags keep."""
         results = self._look_again(policy, operations)
-        if policy.source.reads_tags:
+        if policy.objects.reads_tags:
             results |= self._kept_by_tags(policy, _without(operations, results))
         return results
 
     def _abort(self, policy: Policy, operations: Sequence[Operation]) -> dict[int, Result]:
         """Abort unfinished uploads, which nobody can overwrite: an id is given once."""
         uploads = [Upload(o.key, o.upload_id or "", o.last_modified) for o in operations]
-        ends = self.deleter.abort(policy.source.bucket, uploads)
+        ends = self.deleter.abort(policy.objects.bucket, uploads)
         return {o.row: end for o, end in zip(operations, ends, strict=True)}
 
     def _look_again(self, policy: Policy, operations: Sequence[Operation]) -> dict[int, Result]:
         """Results of those that a second look settles; the rest is still what the plan saw."""
-        if policy.source.by_version:
+        if policy.objects.by_version:
             return self._look_at_versions(policy, operations)
         now = self.clock.now()
         doubtful = [
@@ -143,7 +143,7 @@ class Attempts:
         ]
         if not doubtful:
             return {}
-        seen = self.lister.look(policy.source.bucket, [o.key for o in doubtful])
+        seen = self.lister.look(policy.objects.bucket, [o.key for o in doubtful])
         results: dict[int, Result] = {}
         for operation in doubtful:
             match seen[operation.key]:
@@ -169,7 +169,7 @@ class Attempts:
         if not doubtful:
             return {}
         seen = by_version(self.lister).look_at(
-            policy.source.bucket, [(o.key, o.version or "") for o in doubtful]
+            policy.objects.bucket, [(o.key, o.version or "") for o in doubtful]
         )
         results: dict[int, Result] = {}
         for operation in doubtful:
@@ -179,7 +179,7 @@ class Attempts:
                 case Failure() as failure:
                     results[operation.row] = failure
                 case found if (
-                    policy.source.versions is Versions.PURGE
+                    policy.objects.versions is Versions.PURGE
                     and found.version is not None
                     and found.version.last_to_go
                 ):
@@ -190,7 +190,7 @@ class Attempts:
     def _kept_by_tags(self, policy: Policy, operations: Sequence[Operation]) -> dict[int, Result]:
         """Results of those that their tags settle: a tag is how people protect an object that a
         plan has selected already."""
-        found = self.lister.tags(policy.source.bucket, [o.key for o in operations])
+        found = self.lister.tags(policy.objects.bucket, [o.key for o in operations])
         results: dict[int, Result] = {}
         for operation in operations:
             match found[operation.key]:
@@ -198,7 +198,7 @@ class Attempts:
                     results[operation.row] = Outcome.ABSENT
                 case Failure() as failure:
                     results[operation.row] = failure
-                case tags if (why := kept_by_tags(policy.source, tags)) is not None:
+                case tags if (why := kept_by_tags(policy.objects, tags)) is not None:
                     results[operation.row] = Spared(TAGS, why)
         return results
 

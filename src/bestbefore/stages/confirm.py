@@ -78,7 +78,7 @@ class Confirmed:
         holds no object any more; likewise for the last N of its group. So is what the pointer
         names by now, and everything where it names nothing that the plan saw.
         """
-        source = policy.source
+        source = policy.objects
         if not source.keeps_some:
             return {}
         selector = Selector.of(source, self.clock.now(), self.clock.now())
@@ -119,7 +119,7 @@ class Confirmed:
             now = self.clock.now()
             asked_at, pointed = self._pointers.get(run, (now - 2 * _GOOD_FOR, _NOTHING))
             if now - asked_at > _GOOD_FOR:
-                said = pointer.ask(self.lister, policy.source) or Pointer("")
+                said = pointer.ask(self.lister, policy.objects) or Pointer("")
                 seen = self.ledger.generations(run)
                 pointed = Pointed(said.names(seen), said.why_all(seen))
                 self._pointers[run] = (now, pointed)
@@ -128,7 +128,7 @@ class Confirmed:
             return pointed
 
     def _look_around(self, policy: Policy, run: int) -> Failure | None:
-        source = policy.source
+        source = policy.objects
         facts = self.lister.describe(source.bucket)
         if problem := clock_problem(self.clock.now(), facts.server_time, facts.endpoint):
             # As a store would say it of a request that is signed by this clock.
@@ -164,7 +164,7 @@ class Confirmed:
     ) -> bool:
         rest: KeyRange | None = KeyRange(None, None)
         while rest is not None:
-            page = self.lister.page(policy.source.bucket, prefix, rest)
+            page = self.lister.page(policy.objects.bucket, prefix, rest)
             if any(selector.generation(item.key) == generation for item in page.items):
                 return True
             rest = page.rest
@@ -186,7 +186,7 @@ class Confirmed:
             asked = [group for group in groups if group not in known]
             planned = self.ledger.kept_last(run, asked) if asked else {}
             keys = sorted({kept.key for group in planned.values() for kept in group})
-            found = self.lister.look(policy.source.bucket, keys) if keys else {}
+            found = self.lister.look(policy.objects.bucket, keys) if keys else {}
             if len(self._groups) > _MOST_REMEMBERED:
                 self._groups.clear()
             for group in asked:

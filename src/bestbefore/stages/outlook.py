@@ -1,7 +1,7 @@
 """What a worker may touch right now, and what a drain has to leave."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -16,10 +16,10 @@ _BREAKER_PATIENCE = timedelta(minutes=10)
 class Outlook:
     """Policy versions that have something unsettled, by what may be done with it.
 
-    ``workable`` ones are current, in this process's file and neither paused nor behind a breaker;
-    ``superseded`` ones only need closing; ``probes`` are those, by
-    connection, behind a breaker that is due for a probe. ``blocked`` gives, by
-    row, why a version has to wait longer than a drain does.
+    ``workable`` ones are current, in this process's file, inside their window, and neither paused
+    nor behind a breaker; ``superseded`` ones only need closing; ``probes`` are those, by
+    connection, behind a breaker that is due for a probe. ``blocked`` gives, by row, why a version
+    has to wait longer than a drain does.
     """
 
     workable: list[PolicyVersion]
@@ -34,10 +34,12 @@ def look_around(
     policies: Mapping[str, Policy],
     now: datetime,
     only: str | None = None,
+    shut: Callable[[Policy, datetime], bool] = lambda _policy, _now: False,
 ) -> Outlook:
     """Read once what is current, paused and broken.
 
-    *policies* are those of this process, *only* the one policy it cares about, if set.
+    *policies* are those of this process, *only* the one policy it cares about, if set. *shut* says
+    of which nothing may be begun at this hour.
     """
     paused = {pause.policy for pause in controls.pauses(now)}
     breakers = {breaker.connection: breaker for breaker in controls.breakers()}
@@ -52,6 +54,8 @@ def look_around(
             outlook.superseded.append(version)
         elif policy is None or not version.means(policy):
             blocked[version.row] = "not_in_this_file"
+        elif shut(policy, now):
+            blocked[version.row] = "window"
         elif breaker := breakers.get(version.connection):
             if now >= breaker.next_probe_at:
                 outlook.probes.setdefault(version.connection, []).append(version)

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from bestbefore.domain.hold import Held
 from bestbefore.domain.known import Known
@@ -19,17 +20,11 @@ from bestbefore.domain.run import (
     park_reason,
     too_many_reappeared,
 )
-from bestbefore.domain.skew import clock_problem
 from bestbefore.ports.clock import Clock
-from bestbefore.ports.ledger import Answer, PlanLedger, PlanTakenOver
-from bestbefore.ports.objects import ObjectLister, unfit
-from bestbefore.stages.scan import LEASE, Scan, Stopped
+from bestbefore.ports.ledger import Answer, PlanLedger, PlanTakenOver, Taken
+from bestbefore.stages.survey import LEASE, Errand, PlanRefused, Stopped, Survey
 
 log = logging.getLogger(__name__)
-
-
-class PlanRefused(Exception):
-    """This cannot be planned. The message names the policy, what was found and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +41,17 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """Plans for the policies of one store."""
+    """Plans for the policies of one store or database."""
 
     ledger: PlanLedger
-    lister: ObjectLister
+    survey: Survey
     clock: Clock
     spread: Callable[[], float]
     by: str
     on_page: Callable[[Run], None] = lambda _: None
     stopping: Callable[[], bool] = lambda: False
     holds: Callable[[Policy], Held] = lambda _: Held()
+    ended: Callable[[Policy], Sequence[bytes]] = lambda _: ()
 
     def plan(
         self, policy: Policy, slot: datetime, trigger: Trigger, *, approved: bool = False
@@ -65,41 +61,34 @@ class Planner:
         Raises PlanRefused, StoreError, LedgerError. Where it is interrupted the stored cursors
         let the next planner go on; where that one was quicker the run is theirs.
         """
-        target = self.target(policy)
-        before = self._answer(self.ledger, policy, slot, target, trigger, approved)
+        target = self.survey.target(policy, self.clock.now())
+        doubt = self._doubt(policy, trigger)
+        before = self._answer(self.ledger, policy, slot, target, trigger, approved, doubt)
         if before.claim is None:
             return Planned(before.run, repeated=True, approved=before.approved_now)
         return Planned(self._go_on(policy, before, target), repeated=False)
 
     def go_on(self, policy: Policy, run: Run) -> Run | None:
         """Take over a plan that nobody works on; None if somebody does after all."""
-        target = self.target(policy)
+        target = self.survey.target(policy, self.clock.now())
         before = self.ledger.resume(run.row, self.clock.now(), LEASE)
         return self._go_on(policy, before, target) if before else None
 
     def preview(self, policy: Policy, slot: datetime, scratch: PlanLedger, trigger: Trigger,
                 *, approved: bool = False) -> Run:  # fmt: skip
         """Draw the plan of *slot* into *scratch*, compared with this ledger, which is only read."""
-        target = self.target(policy)
-        seen = self.ledger.circumstances(policy, target, trigger, approved=approved)
-        before = self._answer(scratch, policy, slot, target, trigger, approved)
+        target = self.survey.target(policy, self.clock.now())
+        doubt = self._doubt(policy, trigger)
+        seen = self.ledger.circumstances(policy, target, trigger, approved=approved, doubt=doubt)
+        before = self._answer(scratch, policy, slot, target, trigger, approved, doubt)
 
         def known(operation_ids: Sequence[bytes]) -> Mapping[bytes, Known]:
             found = self.ledger.known(operation_ids, taking_over=slot)
             scratch.remember(found, self.clock.now())
             return found
 
-        return replace(self, ledger=scratch)._scan(policy, replace(before, seen=seen), known)
-
-    def target(self, policy: Policy) -> str:
-        """Where *policy* looks, once that is known to be fit for planning."""
-        source = policy.source
-        facts = self.lister.describe(source.bucket)
-        if (problem := unfit(facts, source)) is not None:
-            raise PlanRefused(f"policies.{policy.name}.objects.versions: {problem}")
-        if problem := clock_problem(self.clock.now(), facts.server_time, facts.endpoint):
-            raise PlanRefused(f"policies.{policy.name}: {problem}")
-        return facts.target(source.bucket, source.prefix)
+        taken = partial(self.ledger.taken, policy)
+        return replace(self, ledger=scratch)._scan(policy, replace(before, seen=seen), known, taken)
 
     def _answer(
         self,
@@ -109,6 +98,7 @@ class Planner:
         target: str,
         trigger: Trigger,
         approved: bool,
+        doubt: str | None,
     ) -> Answer:
         """The run of *slot* in *ledger*, the real one or a preview's, claimed by this planner."""
         return ledger.answer(
@@ -120,7 +110,14 @@ class Planner:
             by=self.by,
             now=self.clock.now(),
             lease=LEASE,
+            doubt=doubt,
         )
+
+    def _doubt(self, policy: Policy, trigger: Trigger) -> str | None:
+        """Why a person should look first; a person who typed `plan` is looking."""
+        if trigger is Trigger.PLAN:
+            return None
+        return self.survey.doubt(policy, self.ended(policy))
 
     def _go_on(self, policy: Policy, before: Answer, target: str) -> Run:
         """Scan, unless half of the run was drawn from another place than this one."""
@@ -130,27 +127,30 @@ class Planner:
                 f"policies.{policy.name}: run {before.run.run_id} began at {before.run.target}, "
                 f"this configuration looks at {target}; cancel the run or take the change back"
             )
-        return self._scan(policy, before, self.ledger.known)
+        return self._scan(policy, before, self.ledger.known, partial(self.ledger.taken, policy))
 
     def _scan(
         self,
         policy: Policy,
         before: Answer,
         known: Callable[[Sequence[bytes]], Mapping[bytes, Known]],
+        taken: Callable[[datetime], Sequence[Taken]],
     ) -> Run:
         claim = before.claim
         if claim is None:
             return before.run
-        scan = Scan(
-            policy,
-            self.lister,
-            self.ledger,
-            known,
-            self.clock,
-            self.spread,
-            self.on_page,
-            self.stopping,
-            self.holds(policy),
+        scan = self.survey.scan(
+            Errand(
+                policy,
+                self.ledger,
+                known,
+                taken,
+                self.clock,
+                self.spread,
+                self.on_page,
+                self.stopping,
+                self.holds(policy),
+            )
         )
         try:
             scan.run(claim, before.run, before.cursors)
@@ -161,7 +161,7 @@ class Planner:
                 log.warning("policies.%s: everything is kept: %s", policy.name, why)
             return self.ledger.conclude(
                 claim,
-                policy.source.keep_generations,
+                policy.keep_generations,
                 lambda run: _verdict(run, policy, before.seen),
                 self.clock.now(),
                 pointer,

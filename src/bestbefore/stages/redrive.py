@@ -1,6 +1,6 @@
 """Send dead letters again, one or many, or put a corrected operation in the place of one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -65,7 +65,7 @@ def correct(
     letter: DeadLetter,
     key: str,
     policy: Policy,
-    lister: ObjectLister,
+    lister: Callable[[], ObjectLister],
     clock: Clock,
     by: str,
     *,
@@ -74,28 +74,34 @@ def correct(
 ) -> bytes:
     """Close *letter* as corrected and plan the object *key* in its place, linked to it.
 
-    Where the policy is about single versions, it is the *version* of it. The object passes the
+    *lister* is that of the policy's store. Where the policy is about single versions, it is the
+    *version* of it. The object passes the
     same checks as in a plan of that slot. Returns its operation id. Raises CorrectionRefused where
     it does not pass them, and StoreError.
     """
+    if letter.batch is not None:
+        raise CorrectionRefused(
+            "--set: a row batch cannot be corrected, as it is what was planned: correct what is "
+            "wrong with its rows and redrive it, or discard it"
+        )
     if letter.upload_id is not None:
         raise CorrectionRefused("--set key: this is an unfinished upload, which no key can correct")
     if (problem := impossible(key)) is not None:
         raise CorrectionRefused(f"--set key: {problem}")
-    place = f"{policy.source.bucket}/{key}"
-    if policy.source.by_version == (version is None):
-        needed = "takes" if policy.source.by_version else "knows no"
+    place = f"{policy.objects.bucket}/{key}"
+    if policy.objects.by_version == (version is None):
+        needed = "takes" if policy.objects.by_version else "knows no"
         raise CorrectionRefused(
             f"--set: policy {policy.name} {needed} version=ID beside key={key}; "
             f"`bestbefore explain {policy.name} KEY` lists the ids there are"
         )
     if version is not None:
         wanted = (key, version)
-        found = by_version(lister).look_at(policy.source.bucket, [wanted])[wanted]
+        found = by_version(lister()).look_at(policy.objects.bucket, [wanted])[wanted]
         place += f"?versionId={version}"
     else:
-        found = lister.look(policy.source.bucket, [key])[key]
-    if policy.source.keep_last:
+        found = lister().look(policy.objects.bucket, [key])[key]
+    if policy.objects.keep_last:
         raise CorrectionRefused(
             f"--set key: what keep_last of policy {policy.name} protects takes a whole listing to "
             "know; leave the corrected object to the next run and discard this dead letter"
@@ -105,7 +111,7 @@ def correct(
     if found is None:
         raise CorrectionRefused(f"--set key: there is no object {place}")
     if (
-        policy.source.versions is Versions.PURGE
+        policy.objects.versions is Versions.PURGE
         and found.version is not None
         and found.version.last_to_go
     ):
@@ -114,13 +120,13 @@ def correct(
             "leave it to the next run"
         )
     cutoff = policy.older_than.before(letter.slot)
-    selector = Selector.of(policy.source, cutoff, clock.now(), policy.added_bytes)
+    selector = Selector.of(policy.objects, cutoff, clock.now(), policy.added_bytes)
     verdict = selector.judge(found)
     if verdict is not Verdict.ELIGIBLE:
         raise CorrectionRefused(
             f"--set key: policy {policy.name} does not select {place} ({verdict})"
         )
-    ids = ObjectIds(policy.name, policy.version, policy.source.bucket)
+    ids = ObjectIds(policy.name, policy.version, policy.objects.bucket)
     operation_id = ids.of(found.key, found.etag, found.last_modified, found.version_id)
     if not dry_run:
         ledger.correct(letter.row, operation_id, found, by, clock.now())

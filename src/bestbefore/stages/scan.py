@@ -8,7 +8,7 @@ import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
@@ -29,14 +29,13 @@ from bestbefore.domain.selection import (
     Verdict,
     impossible,
 )
+from bestbefore.domain.skew import clock_problem
 from bestbefore.domain.tags import kept_by_tags
-from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import (
     Claim,
     Entry,
     GenerationSeen,
     Kept,
-    PlanLedger,
     PlannedPage,
 )
 from bestbefore.ports.objects import (
@@ -46,22 +45,19 @@ from bestbefore.ports.objects import (
     Page,
     StoreError,
     Upload,
+    unfit,
 )
 from bestbefore.stages import pointer
 from bestbefore.stages.entries import by_version, entry_page
 from bestbefore.stages.patience import TRIES, wait_after, worth_another_try
+from bestbefore.stages.survey import LEASE, Errand, PlanRefused, Stopped
 
 T = TypeVar("T")
 
 PARTS = 8
-LEASE = timedelta(seconds=60)
 _TO_BE_PLANNED = (Disposition.NEW, Disposition.AGAIN, Disposition.REAPPEARED)
 
 Tags = Mapping[str, str] | Failure | None
-
-
-class Stopped(Exception):
-    """The scan was asked to stop; its cursors are stored."""
 
 
 class _Asked(NamedTuple):
@@ -72,40 +68,56 @@ class _Asked(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
-    """One policy's scan: where to look, what to write to, and who is told."""
+class ObjectSurvey:
+    """`stages.survey.Survey` of a store."""
 
-    policy: Policy
     lister: ObjectLister
-    ledger: PlanLedger
-    known: Callable[[Sequence[bytes]], Mapping[bytes, Known]]
-    clock: Clock
-    spread: Callable[[], float]
-    on_page: Callable[[Run], None]
-    stopping: Callable[[], bool]
-    held: Held
+
+    def target(self, policy: Policy, now: datetime) -> str:
+        source = policy.objects
+        facts = self.lister.describe(source.bucket)
+        if (problem := unfit(facts, source)) is not None:
+            raise PlanRefused(f"policies.{policy.name}.objects.versions: {problem}")
+        if problem := clock_problem(now, facts.server_time, facts.endpoint):
+            raise PlanRefused(f"policies.{policy.name}: {problem}")
+        return facts.target(source.bucket, source.prefix)
+
+    def doubt(self, policy: Policy, ended: Sequence[bytes]) -> str | None:  # noqa: ARG002
+        return None  # what a restored store shows again is counted as reappeared
+
+    def scan(self, errand: Errand) -> "ObjectScan":
+        return ObjectScan(errand, self.lister)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectScan:
+    """`stages.survey.Scanning` of one policy's part of a bucket."""
+
+    errand: Errand
+    lister: ObjectLister
 
     def run(self, claim: Claim, run: Run, cursors: Sequence[KeyRange] | None) -> None:
         """Scan what is left of *run*'s ranges. Raises StoreError, PlanTakenOver and Stopped."""
-        source = self.policy.source
+        errand = self.errand
+        policy, source = errand.policy, errand.policy.objects
         if cursors is None:
             cursors = self._patiently(lambda: self._ranges()(source.bucket, source.prefix, PARTS))
             if source.abort_incomplete_uploads:
                 cursors = [*cursors, UPLOADS]
-        selector = Selector.of(source, run.cutoff, self.clock.now(), self.policy.added_bytes)
-        drawing = _Drawing(self.policy, selector, self.held)
+        selector = Selector.of(source, run.cutoff, errand.clock.now(), policy.added_bytes)
+        drawing = _Drawing(policy, selector, errand.held)
         for pages, left in self._pages(cursors, selector):
-            drawn = drawing.draw(pages, left, self.known)
+            drawn = drawing.draw(pages, left, errand.known)
             if source.reads_tags:
                 self._keep_by_tags(drawn)
-            now = self.clock.now()
-            self.on_page(self.ledger.write_page(claim, drawn, source.keep_last, now, LEASE))
-            if self.stopping():
+            now = errand.clock.now()
+            errand.on_page(errand.ledger.write_page(claim, drawn, source.keep_last, now, LEASE))
+            if errand.stopping():
                 raise Stopped
 
     def pointer(self) -> Pointer | None:
         """What ``current_pointer`` says now, if the policy has one. Raises StoreError."""
-        return self._patiently(lambda: pointer.ask(self.lister, self.policy.source))
+        return self._patiently(lambda: pointer.ask(self.lister, self.errand.policy.objects))
 
     def _keep_by_tags(self, drawn: PlannedPage) -> None:
         """Take out of *drawn* what its tags protect: read last, of what would be planned."""
@@ -116,7 +128,7 @@ class Scan:
             found = tags[entry.item.key]
             if found is None or isinstance(found, Failure):
                 reason = TAGS_UNREADABLE
-            elif kept_by_tags(self.policy.source, found) is not None:
+            elif kept_by_tags(self.errand.policy.objects, found) is not None:
                 reason = TAGS
             else:
                 continue
@@ -130,7 +142,7 @@ class Scan:
 
         def ask() -> None:
             left = [key for key in keys if not _is_settled(read.get(key, _UNASKED))]
-            read.update(self.lister.tags(self.policy.source.bucket, left) if left else {})
+            read.update(self.lister.tags(self.errand.policy.objects.bucket, left) if left else {})
             failures = [found for found in read.values() if isinstance(found, Failure)]
             for failure in failures:
                 if failure.whole_source or failure.failure_class is FailureClass.CREDENTIALS:
@@ -148,7 +160,7 @@ class Scan:
         return read
 
     def _ranges(self) -> Callable[[str, str, int], Sequence[KeyRange]]:
-        if self.policy.source.by_version:
+        if self.errand.policy.objects.by_version:
             return by_version(self.lister).version_ranges
         return self.lister.ranges
 
@@ -168,7 +180,7 @@ class Scan:
             try:
                 while asked:
                     done, _ = wait(asked, return_when=FIRST_COMPLETED)
-                    if self.policy.source.reads_tags:
+                    if self.errand.policy.objects.reads_tags:
                         # A thousand more requests a page: the lease is renewed after each.
                         done = {next(iter(done))}
                     pages = []
@@ -186,8 +198,8 @@ class Scan:
                 pool.shutdown(wait=True, cancel_futures=True)
 
     def _page(self, keys: KeyRange, selector: Selector) -> _Asked:
-        source = self.policy.source
-        asked_at = self.clock.now()
+        source = self.errand.policy.objects
+        asked_at = self.errand.clock.now()
         if source.by_version and keys.upload is None:
             page = self._patiently(lambda: entry_page(self.lister, source, keys, selector))
         else:
@@ -201,9 +213,15 @@ class Scan:
             try:
                 return ask()
             except StoreError as error:
-                if not worth_another_try(error.failure) or self.stopping():
+                if not worth_another_try(error.failure) or self.errand.stopping():
                     raise
-                wait_after([error.failure], attempt, self.clock, self.spread, self.stopping)
+                wait_after(
+                    [error.failure],
+                    attempt,
+                    self.errand.clock,
+                    self.errand.spread,
+                    self.errand.stopping,
+                )
         return ask()
 
 
@@ -220,10 +238,10 @@ class _Drawing:
 
     def __init__(self, policy: Policy, selector: Selector, held: Held) -> None:
         self._policy = policy
-        self._source = policy.source
+        self._source = policy.objects
         self._held = held
         self._selector = selector
-        self._ids = ObjectIds(policy.name, policy.version, policy.source.bucket)
+        self._ids = ObjectIds(policy.name, policy.version, policy.objects.bucket)
 
     def draw(
         self,
@@ -296,7 +314,7 @@ class _Drawing:
         policy = self._policy
         return bytes.fromhex(
             upload_operation(
-                policy.name, policy.version, policy.source.bucket, upload.key, upload.upload_id
+                policy.name, policy.version, policy.objects.bucket, upload.key, upload.upload_id
             )
         )
 

@@ -9,14 +9,13 @@ from bestbefore.domain.policy import Policy
 from bestbefore.domain.run import Run, Trigger
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import PlanLedger
-from bestbefore.ports.objects import ObjectLister
-from bestbefore.stages.scan import LEASE, Scan
+from bestbefore.stages.survey import LEASE, Errand, Survey
 
 
 def verify(
     policy: Policy,
     slot: datetime,
-    lister: ObjectLister,
+    survey: Survey,
     scratch: PlanLedger,
     clock: Clock,
     spread: Callable[[], float],
@@ -47,9 +46,11 @@ def verify(
     def waiting(operation_ids: Sequence[bytes]) -> Mapping[bytes, Known]:
         return {id_: one for id_, one in known(operation_ids).items() if one.held}
 
-    scan = Scan(policy, lister, scratch, waiting, clock, spread, on_page, stopping, held)
+    scan = survey.scan(
+        Errand(policy, scratch, waiting, lambda _: [], clock, spread, on_page, stopping, held)
+    )
     scan.run(answer.claim, answer.run, None)
     pointer = scan.pointer()
     return scratch.conclude(
-        answer.claim, policy.source.keep_generations, lambda _: None, clock.now(), pointer
+        answer.claim, policy.keep_generations, lambda _: None, clock.now(), pointer
     )

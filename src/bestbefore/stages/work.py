@@ -6,11 +6,14 @@ again.
 """
 
 import logging
+import math
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from bestbefore.domain.failure import Failure, FailureClass, GiveUp, TryAgain, decide
 from bestbefore.domain.health import Health
@@ -18,6 +21,7 @@ from bestbefore.domain.outcome import Outcome, Spared
 from bestbefore.domain.pace import Pace
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.report import Report
+from bestbefore.domain.rows import Effect
 from bestbefore.domain.versions import Versions
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.controls import Controls
@@ -25,14 +29,17 @@ from bestbefore.ports.ledger import (
     Completed,
     Died,
     Operation,
+    Parts,
     PolicyVersion,
     Retried,
     Settlement,
+    Split,
     WorkLedger,
 )
 from bestbefore.ports.queue import Queue
-from bestbefore.stages.attempt import Attempts, Result
+from bestbefore.stages.door import Room
 from bestbefore.stages.outlook import Outlook, left_over, look_around
+from bestbefore.stages.throttle import Gate
 
 log = logging.getLogger(__name__)
 
@@ -44,11 +51,30 @@ _SLOWEST_COPY = 5_000_000
 """Bytes a second: what an archiving batch may take longer for."""
 _MOST_COPIES = 64
 """Per batch: each is two requests of its own, and a stop or a pause waits for the batch."""
+_LONGEST_CHAIN = timedelta(seconds=0.5)
+"""For how long a thread goes on with one row batch after the other before others may have it."""
 _LOOK_FOR_SUSPECTS_EVERY = timedelta(seconds=5)
 _IDLE_SECONDS = 0.25
 _FIRST_IDLE_SECONDS = 0.02
+_MOMENT_SECONDS = 0.5
+"""A wait in which there is no time to do anything else."""
 _MOST_PLAN_FAILURES = 3
 _MOST_SUSPECTS = 1_000
+
+
+Result = Outcome | Spared | Effect | Parts | Failure
+
+
+class Attempting(Protocol):
+    """What a worker's threads do with the operations of one store or database."""
+
+    def make(self, policy: Policy, operations: Sequence[Operation]) -> Sequence[Result]:
+        """One result per operation, in their order.
+
+        They are of one run, and distinct by key and version. What fails is a result; raises
+        LedgerError where the ledger cannot be read: that is no failure of any target.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +92,18 @@ class Handles:
     """Everything a worker uses that is not its own.
 
     ``rest`` passes so many seconds on the clock, or less where it hears that there may be something
-    to do; ``longest_rest`` is how long that may be. ``publish`` dispatches for the policy versions
-    it is given; ``plan_on`` continues plans that nobody works on and raises if it cannot;
-    ``stopping`` says that the process shall end. ``tidy`` does a few seconds' worth of what can
-    wait until there is nothing else to do, and returns whether there was any. ``only`` narrows
-    everything to one policy.
+    to do; ``longest_rest`` is how long that may be. ``gate`` says how much of a database may be had
+    right now. ``publish`` dispatches for the policy versions it is given; ``plan_on`` continues
+    plans that nobody works on and raises if it cannot; ``stopping`` says that the process shall
+    end. ``tidy`` does a few seconds' worth of what can wait until there is nothing else to do, and
+    returns whether there was any. ``only`` narrows everything to one policy.
     """
 
     ledger: WorkLedger
     controls: Controls
     queue: Queue
-    stores: Mapping[str, Attempts]
+    sources: Mapping[str, Attempting]
+    gate: Gate
     policies: Mapping[str, Policy]
     clock: Clock
     spread: Callable[[], float]
@@ -98,6 +125,7 @@ class _Batch:
     operations: Sequence[Operation]
     taken_at: datetime
     probe: bool = False
+    halt: threading.Event = field(default_factory=threading.Event)
 
 
 class Worker:
@@ -107,7 +135,7 @@ class Worker:
         self._h = handles
         self._options = options
         self._report = Report()
-        self._out: dict[Future[list[Result]], _Batch] = {}
+        self._out: dict[Future[list[Result | None]], _Batch] = {}
         self._paces: dict[tuple[str, str], Pace] = {}
         self._health: dict[str, Health] = {}
         self._hiding: set[int] = set()  # policies whose deletes free nothing
@@ -120,6 +148,8 @@ class Worker:
         self._planning: Future[bool] | None = None
         self._plan_failures = 0
         self._plan_again_at = handles.clock.now()
+        self._turn = 0  # whose it is to be served first
+        self._wait = math.inf  # seconds until a gate may open
 
     def run(self) -> Report:
         """Work. Returns what was done; ``left`` says what a drain could not do."""
@@ -133,12 +163,16 @@ class Worker:
                     self._h.policies,
                     self._h.clock.now(),
                     self._h.only,
+                    self._h.gate.shut,
                 )
+                self._wait = math.inf
+                self._halt(outlook)
                 self._plan_on(planner)
                 moved = self._publish(outlook)
                 moved += self._drop_superseded(outlook)
                 moved += self._take(pool, outlook)
-                self._reap(_IDLE_SECONDS)
+                self._reap(min(_IDLE_SECONDS, self._wait))
+                self._h.gate.keep(self._out_by_database(), self._h.clock.now())
                 self._h.on_progress(self._report)
                 if moved or self._out:
                     self._idle_seconds = _FIRST_IDLE_SECONDS
@@ -148,8 +182,8 @@ class Worker:
                         self._report.left = left
                         break
                     self._suspects_at = self._h.clock.now()
-                    if not self._h.tidy():
-                        self._h.rest(self._idle_seconds)
+                    if self._wait <= _MOMENT_SECONDS or not self._h.tidy():
+                        self._h.rest(min(self._idle_seconds, self._wait))
                         self._idle_seconds = min(self._longest_rest, 2 * self._idle_seconds)
             else:
                 self._report.stopped = True
@@ -165,7 +199,10 @@ class Worker:
         if not self._starved or not versions:
             return 0
         self._starved = False
-        return self._h.publish(versions)
+        published = self._h.publish(versions)
+        if published:
+            self._h.gate.news()
+        return published
 
     # -- taking ------------------------------------------------------------------------------
 
@@ -175,20 +212,45 @@ class Worker:
         if now >= self._suspects_at:
             if self._h.ledger.suspects([v.row for v in outlook.workable], now):
                 # Suspects run alone, so what is out has to come back first.
-                return 0 if self._out else self._take_suspects(pool, outlook, now)
+                if self._out:
+                    return 0
+                self._h.gate.news()
+                if found := self._take_suspects(pool, outlook, now):
+                    return found
+            # None, or none that may be had now: those keep nobody else waiting.
             self._suspects_at = now + _LOOK_FOR_SUSPECTS_EVERY
         taken = 0
-        for version in outlook.workable:
+        for version in self._in_turn(outlook.workable):
             policy = self._h.policies[version.name]
             pace = self._pace(policy)
-            size = pace.size if policy.archive is None else min(pace.size, _MOST_COPIES)
-            limit = self._free(pace) * size
-            if limit:
-                taken += self._submit(pool, version, policy, size, limit)
+            room = self._room(policy, self._free(pace))
+            if room.threads:
+                taken += self._submit(pool, version, policy, room)
         return taken + sum(
             self._probe(pool, connection, versions)
             for connection, versions in outlook.probes.items()
         )
+
+    def _in_turn(self, versions: Sequence[PolicyVersion]) -> Sequence[PolicyVersion]:
+        """*versions*, another one first each time: few may be served at once, and each shall be."""
+        if not versions:
+            return versions
+        self._turn = (self._turn + 1) % len(versions)
+        return [*versions[self._turn :], *versions[: self._turn]]
+
+    def _room(self, policy: Policy, wanted: int) -> Room:
+        """How much of *policy* its gate lets through now, for at most *wanted* threads."""
+        if not wanted:
+            return Room(0, 0)
+        out = self._out_by_database()[policy.connection]
+        room = self._h.gate.room(policy, out, wanted, self._h.clock.now())
+        self._wait = min(self._wait, room.wait)
+        return room
+
+    def _out_by_database(self) -> Counter[str]:
+        """Row batches in hand, by their database."""
+        batches = self._out.values()
+        return Counter(b.policy.connection for b in batches if b.policy.about_rows)
 
     def _probe(
         self, pool: ThreadPoolExecutor, connection: str, versions: Sequence[PolicyVersion]
@@ -198,56 +260,96 @@ class Worker:
         self._h.publish(versions)
         self._bury_crashed(versions, now)
         for version in versions:
-            for suspects in (False, True):
-                found = self._end_cancelled(
-                    self._h.queue.receive(
-                        version.row, 1, now, self._options.lease, suspects=suspects
-                    )
-                )
-                if not found:
-                    continue
-                if not self._h.controls.claim_probe(connection, now):
-                    self._h.queue.release(found, now)
-                    return 0
-                self._report.received += 1
-                policy = self._h.policies[version.name]
-                self._send(pool, _Batch(version, policy, found, now, probe=True))
-                return 1
+            policy = self._h.policies[version.name]
+            found = self._one(version, now) if self._room(policy, 1).threads else []
+            self._h.gate.took(policy, found, now)
+            if not found:
+                continue
+            if not self._h.controls.claim_probe(connection, now):
+                self._h.queue.release(found, now)
+                return 0
+            self._report.received += 1
+            self._send(pool, _Batch(version, policy, found, now, probe=True))
+            return 1
         return 0
+
+    def _one(self, version: PolicyVersion, now: datetime) -> Sequence[Operation]:
+        """Claim one operation, a suspect if there is no other; none where there is neither."""
+        for suspects in (False, True):
+            found = self._end_cancelled(
+                self._h.queue.receive(version.row, 1, now, self._options.lease, suspects=suspects)
+            )
+            if found:
+                return found
+        return []
 
     def _submit(
         self,
         pool: ThreadPoolExecutor,
         version: PolicyVersion,
         policy: Policy,
-        size: int,
-        limit: int,
+        room: Room,
     ) -> int:
         now = self._h.clock.now()
+        size = _most_at_once(policy, self._pace(policy))
+        limit = room.batches if policy.about_rows else room.threads * size
         claimed = self._h.queue.receive(version.row, limit, now, self._options.lease)
-        for operations in _batches(self._end_cancelled(claimed), size):
+        wanted = self._end_cancelled(claimed)
+        self._h.gate.took(policy, wanted, now)
+        parts = _shares(wanted, room.threads) if policy.about_rows else _batches(wanted, size)
+        for operations in parts:
             self._send(pool, _Batch(version, policy, operations, now))
         self._report.received += len(claimed)
         self._starved |= len(claimed) < limit
         return len(claimed)
 
     def _send(self, pool: ThreadPoolExecutor, batch: _Batch) -> None:
-        if batch.policy.source.versions is Versions.MARKER:
+        if batch.policy.versions is Versions.MARKER:
             self._hiding.add(batch.version.row)
-        attempts = self._h.stores[batch.policy.connection]
-        self._out[pool.submit(attempts.make, batch.policy, batch.operations)] = batch
+        attempts = self._h.sources[batch.policy.connection]
+        make = self._one_by_one if batch.policy.about_rows else _at_once
+        self._out[pool.submit(make, attempts, batch)] = batch
+
+    def _one_by_one(self, attempts: Attempting, batch: _Batch) -> list[Result | None]:
+        """One result per row batch, in a thread; None for those that were not begun any more.
+
+        Each is a transaction of its own. What comes after a failure, after a halt or after a
+        moment is not begun, so that whatever stops the work does so within one batch.
+        """
+        results: list[Result | None] = []
+        until = self._h.clock.now() + _LONGEST_CHAIN
+        for operation in batch.operations:
+            (result,) = attempts.make(batch.policy, [operation])
+            results.append(result)
+            failed = isinstance(result, Failure)
+            if failed or batch.halt.is_set() or self._h.clock.now() >= until:
+                break
+        return results + [None] * (len(batch.operations) - len(results))
+
+    def _halt(self, outlook: Outlook) -> None:
+        """Have threads begin no more of what must not be begun now."""
+        may = {version.row for version in outlook.workable}
+        for batch in self._out.values():
+            if batch.version.row not in may:
+                batch.halt.set()
 
     def _take_suspects(self, pool: ThreadPoolExecutor, outlook: Outlook, now: datetime) -> int:
         """Give operations, whose last delivery ended without a result, a process to themselves."""
         self._bury_crashed(outlook.workable, now)
         for version in outlook.workable:
+            policy = self._h.policies[version.name]
+            # Each row batch is a transaction of its own, and so tells by itself.
+            most = self._room(policy, 1).threads if policy.about_rows else _MOST_SUSPECTS
+            if not most:
+                continue
             found = self._h.queue.receive(
-                version.row, _MOST_SUSPECTS, now, self._options.lease, suspects=True
+                version.row, most, now, self._options.lease, suspects=True
             )
+            wanted = self._end_cancelled(found)
+            self._h.gate.took(policy, wanted, now)
             if found:
                 self._report.received += len(found)
-                policy = self._h.policies[version.name]
-                for operations in _batches(self._end_cancelled(found), _MOST_SUSPECTS):
+                for operations in _batches(wanted, most):
                     self._send(pool, _Batch(version, policy, operations, now))
                 return len(found)
         return 0
@@ -277,7 +379,7 @@ class Worker:
         return dropped
 
     def _pace(self, policy: Policy) -> Pace:
-        bucket = (policy.connection, policy.source.bucket)
+        bucket = (policy.connection, policy.container)
         if bucket not in self._paces:
             self._paces[bucket] = Pace(most_requests=self._options.concurrency)
         return self._paces[bucket]
@@ -297,12 +399,26 @@ class Worker:
         settlements: list[Settlement] = []
         for future in done:
             batch = self._out.pop(future)
-            settlements += self._settle(batch, future.result())
+            settlements += self._settle(*self._give_back(batch, future.result()))
         self._record(settlements)
         self._keep_claims()
 
+    def _give_back(
+        self, batch: _Batch, results: Sequence[Result | None]
+    ) -> tuple[_Batch, list[Result]]:
+        """Give back what was not begun; returns the rest."""
+        begun = [result for result in results if result is not None]
+        operations, rest = batch.operations[: len(begun)], batch.operations[len(begun) :]
+        if rest:
+            now = self._h.clock.now()
+            self._h.queue.release(rest, now)
+            self._h.gate.ended(batch.policy, rest, [], batch.taken_at, now)
+            self._report.received -= len(rest)
+        return replace(batch, operations=operations), begun
+
     def _settle(self, batch: _Batch, results: Sequence[Result]) -> list[Settlement]:
         now = self._h.clock.now()
+        self._h.gate.ended(batch.policy, batch.operations, results, batch.taken_at, now)
         failures = [result for result in results if isinstance(result, Failure)]
         self._adapt(batch, failures, now)
         self._guard_connection(batch, results, now)
@@ -320,6 +436,10 @@ class Worker:
             return Completed(operation, result)
         if isinstance(result, Spared):
             return Completed(operation, Outcome.PROTECTED, result)
+        if isinstance(result, Effect):
+            return Completed(operation, result.outcome, effect=result)
+        if isinstance(result, Parts):
+            return Split(operation, result)
         match decide(result, operation.budget, policy.attempts, now, self._h.spread):
             case TryAgain() as decision:
                 return Retried(operation, decision)
@@ -388,6 +508,8 @@ class Worker:
             [s for s in settlements if s.operation.row not in refused] if late else settlements
         )
         outcomes = Counter(s.outcome for s in accepted if isinstance(s, Completed))
+        if parted := sum(isinstance(s, Split) for s in accepted):
+            outcomes[Outcome.SPLIT] += parted
         self._report.outcomes.update(outcomes)
         self._report.completed += outcomes.total()
         if outcomes[Outcome.PROTECTED]:
@@ -399,8 +521,12 @@ class Worker:
             for s in accepted
             if isinstance(s, Completed)
             and s.outcome is Outcome.DELETED
+            and s.effect is None
             and s.operation.policy not in self._hiding
         )
+        for settlement in accepted:
+            if isinstance(settlement, Completed) and settlement.effect is not None:
+                self._report.add(settlement.effect)
         self._report.dead += sum(isinstance(s, Died) for s in accepted)
         self._report.retried.update(
             s.decision.failure.failure_class for s in accepted if isinstance(s, Retried)
@@ -450,8 +576,11 @@ class Worker:
         """Finish the batches in hand, within the grace, and give back the rest."""
         deadline = self._h.clock.now() + self._options.grace
         for future in list(self._out):
+            self._out[future].halt.set()
             if future.cancel():
-                self._h.queue.release(self._out.pop(future).operations, self._h.clock.now())
+                batch, now = self._out.pop(future), self._h.clock.now()
+                self._h.queue.release(batch.operations, now)
+                self._h.gate.ended(batch.policy, batch.operations, [], batch.taken_at, now)
         while self._out and self._h.clock.now() < deadline:
             self._reap(_IDLE_SECONDS)
         if self._planning is not None:
@@ -461,13 +590,31 @@ class Worker:
         for batch in self._out.values():
             self._h.queue.release(batch.operations, self._h.clock.now())
             self._report.abandoned += len(batch.operations)
+        self._h.gate.close(self._out_by_database(), self._h.clock.now())
         self._out.clear()
+
+
+def _most_at_once(policy: Policy, pace: Pace) -> int:
+    """How many objects one thread gets."""
+    return pace.size if policy.archive is None else min(pace.size, _MOST_COPIES)
+
+
+def _at_once(attempts: Attempting, batch: _Batch) -> list[Result | None]:
+    """One result per object, in a thread."""
+    return list(attempts.make(batch.policy, batch.operations))
 
 
 def longest_hold(policy: Policy, operations: Iterable[Operation]) -> timedelta:
     """How long a thread may be at a batch before it counts as hanging."""
     copied = sum(operation.size for operation in operations) if policy.archive else 0
     return _LONGEST_HOLD + timedelta(seconds=copied / _SLOWEST_COPY)
+
+
+def _shares(operations: Sequence[Operation], threads: int) -> Iterable[Sequence[Operation]]:
+    """Cut into at most as many parts as there are *threads*, each about as long."""
+    size = max(1, math.ceil(len(operations) / threads))
+    for start in range(0, len(operations), size):
+        yield operations[start : start + size]
 
 
 def _batches(operations: Sequence[Operation], size: int) -> Iterable[list[Operation]]:

@@ -1,0 +1,233 @@
+"""Read a policy's part of a table and write its batches into a ledger, slice by slice.
+
+Used by planning, by dry runs and by verification, as `stages.scan` is for objects.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from bestbefore.domain.command import impossible_batch
+from bestbefore.domain.identity import row_operation
+from bestbefore.domain.known import Disposition, disposition
+from bestbefore.domain.pointer import Pointer
+from bestbefore.domain.policy import Policy
+from bestbefore.domain.rows import RowBatch, Walk
+from bestbefore.domain.run import Run
+from bestbefore.domain.selection import HOLD, Listed
+from bestbefore.domain.sizing import Batches, planned_size
+from bestbefore.domain.skew import clock_problem
+from bestbefore.ports.ledger import Claim, Entry, PlannedPage
+from bestbefore.ports.objects import KeyRange, StoreError
+from bestbefore.ports.rows import RowReader, Slice, TableFacts, TableRefused
+from bestbefore.stages.patience import TRIES, wait_after, worth_another_try
+from bestbefore.stages.survey import LEASE, Errand, PlanRefused, Stopped
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_MOST_LOOKED_AT = 50_000
+"""Rows per slice: a query of a fraction of a second on any table with an index."""
+
+_PAGE_FOR = timedelta(seconds=1)
+"""How long slices are gathered before they are written, together, as one page."""
+
+_MOST_BATCHES = 1_000
+
+_REFERENCED = "referenced"
+"""Why a row is protected that a row of another table, or a younger one, refers to."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowSurvey:
+    """`stages.survey.Survey` of a database. *recent* are the last batches that were worked on."""
+
+    reader: RowReader
+    recent: Callable[[Policy], Batches] = lambda _: ()
+
+    def target(self, policy: Policy, now: datetime) -> str:
+        facts = self.facts(policy)
+        if problem := clock_problem(now, facts.now, facts.place):
+            raise PlanRefused(f"policies.{policy.name}: {problem}")
+        return facts.place
+
+    def doubt(self, policy: Policy, ended: Sequence[bytes]) -> str | None:
+        lacking = self.reader.lacking(policy.rows, ended)
+        if not lacking:
+            return None
+        return (
+            f"the database has no record of {len(lacking):,} of the last {len(ended):,} batches "
+            "that ended in it: was it restored?"
+        )
+
+    def scan(self, errand: Errand) -> "RowScan":
+        return RowScan(errand, self.reader, self.recent)
+
+    def facts(self, policy: Policy) -> TableFacts:
+        """What there is to know about the table of *policy*. Raises PlanRefused and StoreError."""
+        try:
+            return self.reader.describe(policy.rows)
+        except TableRefused as error:
+            raise PlanRefused(f"policies.{policy.name}.rows: {error}") from error
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """Slices that make one page."""
+
+    began: datetime
+    batches: list[RowBatch] = field(default_factory=list)
+    scanned: int = 0
+    referenced: int = 0
+
+    def add(self, found: Slice) -> None:
+        self.batches += found.batches
+        self.scanned += found.scanned
+        self.referenced += found.referenced
+
+
+@dataclass(frozen=True, slots=True)
+class RowScan:
+    """`stages.survey.Scanning` of one policy's table."""
+
+    errand: Errand
+    reader: RowReader
+    recent: Callable[[Policy], Batches]
+
+    def run(self, claim: Claim, run: Run, cursors: Sequence[KeyRange] | None) -> None:
+        source = self.errand.policy.rows
+        taken = self.errand.taken(run.slot)
+        apart = [batch.first for batch in taken if batch.walk is Walk.PARTITION]
+        taken = [batch for batch in taken if batch.walk is not Walk.PARTITION]
+        # What is still to be worked on is in one order, and only in that one can gaps be found.
+        walk = taken[0].walk if taken else None
+        facts = self._patiently(lambda: self.reader.describe(source, walk))
+        begins = cursors is None
+        if cursors is None:
+            ends = [(batch.first, batch.last) for batch in taken]
+            cursors = self._patiently(lambda: self.reader.gaps(source, facts, ends))
+        left = list(cursors)
+        whole = self._patiently(lambda: self.reader.partitions(source, facts, run.cutoff, apart))
+        size = self._size()
+        page = _Gathered(self.errand.clock.now())
+        if begins:
+            page.add(Slice(whole.batches, None, sum(batch.rows for batch in whole.batches)))
+        first = self._kept(facts) if begins else PlannedPage(page.began, left)
+        if not left:
+            self._write(claim, run, page, left, first)
+        while left:
+            gap = left[0]
+            found = self._patiently(
+                lambda gap=gap, size=size: self.reader.slice(  # type: ignore[misc]
+                    source, facts, run.cutoff, gap, size, _MOST_LOOKED_AT, whole.until
+                )
+            )
+            page.add(found)
+            left[:1] = [found.rest] if found.rest is not None else []
+            full = len(page.batches) >= _MOST_BATCHES
+            if full or not left or self.errand.clock.now() - page.began >= _PAGE_FOR:
+                self._write(claim, run, page, left, first)
+                size = self._size(size)
+                page = _Gathered(self.errand.clock.now())
+                first = PlannedPage(page.began, left)
+            if self.errand.stopping():
+                raise Stopped
+
+    def pointer(self) -> Pointer | None:
+        return None
+
+    def _size(self, before: int | None = None) -> int:
+        """How many rows the next batches have; what is planned already keeps its size."""
+        policy = self.errand.policy
+        return planned_size(policy.rows, lambda: self.recent(policy), before)
+
+    def _kept(self, facts: TableFacts) -> PlannedPage:
+        """What only the whole table tells, counted once: in the page that begins the scan."""
+        policy = self.errand.policy
+        kept = self._patiently(lambda: self.reader.kept(policy.rows, facts))
+        page = PlannedPage(self.errand.clock.now(), [])
+        page.scanned = sum(kept.values())
+        page.protected = {reason: n for reason, n in kept.items() if n}
+        if policy.reach.max_fraction is not None:
+            page.in_scope = self._patiently(lambda: self.reader.count(policy.rows))
+        return page
+
+    def _write(
+        self,
+        claim: Claim,
+        run: Run,
+        gathered: _Gathered,
+        left: Sequence[KeyRange],
+        page: PlannedPage,
+    ) -> None:
+        page.cursors = list(left)
+        page.scanned += gathered.scanned
+        if gathered.referenced:
+            page.protected[_REFERENCED] = gathered.referenced
+        if self.errand.policy.reach.max_fraction is None:
+            page.in_scope += page.scanned
+        held = self.errand.held.over("") is not None
+        if held:
+            rows = sum(batch.rows for batch in gathered.batches)
+            page.protected[HOLD] = page.protected.get(HOLD, 0) + rows
+        else:
+            able = self._able(gathered.batches)
+            page.refused = len(gathered.batches) - len(able)
+            page.entries = self._entries(able, run.cutoff, page.asked_at)
+        now = self.errand.clock.now()
+        self.errand.on_page(self.errand.ledger.write_page(claim, page, 0, now, LEASE))
+
+    def _entries(
+        self, batches: Sequence[RowBatch], cutoff: datetime, asked_at: datetime
+    ) -> list[Entry]:
+        policy = self.errand.policy
+        ids = [operation_of(policy, cutoff, batch) for batch in batches]
+        known = self.errand.known(ids)
+        entries = []
+        for id_, batch in zip(ids, batches, strict=True):
+            found = disposition(known.get(id_), asked_at)
+            if found is Disposition.REAPPEARED:
+                # Its completion record would have a worker do nothing. Another slot has another
+                # cutoff, and with it another id.
+                found = Disposition.ALREADY_COMPLETED
+            item = Listed(batch.label, batch.rows, batch.shape, batch.oldest)
+            entries.append(Entry(id_, item, found, None, batch=batch))
+        return entries
+
+    def _able(self, batches: Sequence[RowBatch]) -> list[RowBatch]:
+        """Those of *batches* that a command can carry."""
+        problems = {batch: why for batch in batches if (why := impossible_batch(batch)) is not None}
+        if problems:
+            batch, why = next(iter(problems.items()))
+            log.warning(
+                "policies.%s: %d batches are refused, the first because %s: %.200s",
+                self.errand.policy.name, len(problems), why, batch.label,
+            )  # fmt: skip
+        return [batch for batch in batches if batch not in problems]
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """Ask up to five times while the database is merely busy or out of reach."""
+        errand = self.errand
+        for attempt in range(1, TRIES + 1):
+            try:
+                return ask()
+            except TableRefused as error:
+                raise PlanRefused(f"policies.{errand.policy.name}.rows: {error}") from error
+            except StoreError as error:
+                last = attempt == TRIES or errand.stopping()
+                if last or not worth_another_try(error.failure):
+                    raise
+                wait_after([error.failure], attempt, errand.clock, errand.spread, errand.stopping)
+        raise AssertionError("unreachable")
+
+
+def operation_of(policy: Policy, cutoff: datetime, batch: RowBatch) -> bytes:
+    """The id of the operation for *batch*, 32 bytes."""
+    return bytes.fromhex(
+        row_operation(
+            policy.name, policy.version, policy.rows.table, cutoff, batch.first, batch.last
+        )
+    )
