@@ -11,17 +11,25 @@ _TOML = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 def commands(page: str) -> list[list[str]]:
     """The arguments of each ``$ bestbefore …`` line in the console blocks of ``docs/``*page*."""
-    return [
-        shlex.split(line.removeprefix("$ bestbefore "), comments=True)
-        for block in _CONSOLE.findall(_text(page))
-        for line in block.splitlines()
-        if line.startswith("$ bestbefore ")
-    ]
+    return [words for block in blocks(page) for words in block]
+
+
+def blocks(page: str) -> list[list[list[str]]]:
+    """`commands`, by the console block that they stand in."""
+    return [_commands(block) for block in _CONSOLE.findall(_text(page))]
 
 
 def configurations(page: str) -> list[str]:
     """The TOML blocks of ``docs/``*page*, in order."""
     return _TOML.findall(_text(page))
+
+
+def _commands(block: str) -> list[list[str]]:
+    return [
+        shlex.split(line.removeprefix("$ bestbefore "), comments=True)
+        for line in block.splitlines()
+        if line.startswith("$ bestbefore ")
+    ]
 
 
 def _text(page: str) -> str:

@@ -33,7 +33,7 @@ def test_the_template_is_a_good_configuration_as_it_is(tmp_path: Path) -> None:
 
 
 def test_the_template_has_every_key_that_works_and_no_other() -> None:
-    switched_on = re.sub(r"(?m)^#(?=[a-z_]+ = )", "", template())
+    switched_on = re.sub(r"(?m)^#(?=[a-z_]+ = |\[)", "", template())
 
     written = set(places(tomllib.loads(switched_on)))
 
@@ -43,7 +43,7 @@ def test_the_template_has_every_key_that_works_and_no_other() -> None:
 
 
 def test_switched_off_keys_show_their_defaults_where_there_is_one() -> None:
-    switched_on = re.sub(r"(?m)^#(?=[a-z_]+ = )", "", template())
+    switched_on = re.sub(r"(?m)^#(?=[a-z_]+ = |\[)", "", template())
     policy = tomllib.loads(switched_on)["policies"]["weekly-digest-exports"]
     fields = SECTIONS["policies", "*"].model_fields
 

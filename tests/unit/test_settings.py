@@ -110,7 +110,7 @@ def test_every_key_of_a_policy_arrives(read: Read) -> None:
 
 def test_every_key_about_the_last_ones_arrives(read: Read) -> None:
     keys = """keep_last = 3, keep_last_group = '([^/]+)$', keep_last_min_size = "1kB\""""
-    source = read(SMALL.replace(" }", f", {keys} }}")).policies["weekly"].source
+    source = read(SMALL.replace(" }", f", {keys} }}")).policies["weekly"].objects
 
     assert (source.keep_last, source.keep_last_group) == (3, "([^/]+)$")
     assert source.keep_last_min_size == 1_000
@@ -118,7 +118,7 @@ def test_every_key_about_the_last_ones_arrives(read: Read) -> None:
 
 def test_a_pointer_is_enough_for_generations_to_mean_something(read: Read) -> None:
     pointer = """current_pointer = "exports/current", generation = '(?P<generation>[0-9]+)'"""
-    source = read(SMALL.replace(" }", f", {pointer} }}")).policies["weekly"].source
+    source = read(SMALL.replace(" }", f", {pointer} }}")).policies["weekly"].objects
 
     assert (source.current_pointer, source.keep_generations) == ("exports/current", 0)
 
@@ -144,7 +144,7 @@ def test_the_order_in_which_something_is_written_does_not_decide_what_goes(
 def test_a_whole_bucket_is_chosen_in_so_many_words(read: Read) -> None:
     settings = read(SMALL.replace('prefix = "exports/"', "whole_bucket = true"))
 
-    assert settings.policies["weekly"].source.prefix == ""
+    assert settings.policies["weekly"].objects.prefix == ""
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_whole_bucket_is_chosen_in_so_many_words(read: Read) -> None:
 def test_sizes_have_units_of_a_thousand_or_of_1024(read: Read, written: str, expected: int) -> None:
     text = SMALL.replace('"exports/" }', f'"exports/", min_size = "{written}" }}')
 
-    assert read(text).policies["weekly"].source.min_size == expected
+    assert read(text).policies["weekly"].objects.min_size == expected
 
 
 @pytest.mark.parametrize(

@@ -65,12 +65,6 @@ def test_a_value_of_a_later_version_is_the_only_problem(
     assert message.endswith("is not available yet")
 
 
-def test_a_policy_about_rows_is_not_asked_for_objects(tmp_path: Path) -> None:
-    rows = GOOD.replace("[policies.weekly.objects]", "[policies.weekly.rows]")
-
-    assert problems(tmp_path, rows) == [("policies.weekly.rows", "not available yet")]
-
-
 def test_no_key_is_both_available_and_not_available_yet() -> None:
     coming = {(*home, key) for home, keys in later.KEYS.items() for key in keys}
 

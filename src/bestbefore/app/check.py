@@ -1,24 +1,12 @@
 """`check`: would each policy run, and what can it rely on?"""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from bestbefore.app.system import Store, System
-from bestbefore.domain.archive import Archive
-from bestbefore.domain.failure import Failure
+from bestbefore.app import object_checks, row_checks
+from bestbefore.app.settings import ThrottleSettings
+from bestbefore.app.system import System
+from bestbefore.app.throttle import Strains
 from bestbefore.domain.finding import Finding, Level
-from bestbefore.domain.policy import Policy
-from bestbefore.ports.objects import (
-    UPLOADS,
-    KeyRange,
-    ObjectDeleter,
-    ObjectLister,
-    Page,
-    StoreError,
-    VersionDeleter,
-)
-from bestbefore.stages.entries import by_version
-from bestbefore.stages.plan import PlanRefused
-from bestbefore.stages.pointer import ask
 
 
 def findings(system: System, *, queue: bool) -> list[Finding]:
@@ -27,8 +15,10 @@ def findings(system: System, *, queue: bool) -> list[Finding]:
     if queue:
         found.append(_queue(system))
     found += _holds(system)
+    found += _throttles(system)
     for policy in system.settings.policies.values():
-        found += _policy(system, policy)
+        checks = row_checks if policy.about_rows else object_checks
+        found += checks.checked(system, policy)
     return found
 
 
@@ -42,102 +32,34 @@ def _queue(system: System) -> Finding:
     )
 
 
+def _throttles(system: System) -> Iterator[Finding]:
+    """Whether what ``throttle`` of each database names can be asked, and what it says."""
+    for name, settings in system.settings.databases.items():
+        if settings.throttle == ThrottleSettings():
+            continue
+        strains = Strains(settings)
+        try:
+            strain = strains.ask()
+        except ImportError:
+            continue  # of which each policy tells
+        finally:
+            strains.close()
+        if strain is None:
+            yield Finding(
+                "throttle-clear", Level.INFO, f"databases.{name}: no throttle makes work wait", ""
+            )
+        else:
+            yield Finding(
+                "throttle-strain",
+                Level.WARNING,
+                f"databases.{name}: work would wait now: {strain}",
+                "nothing to do if that passes by itself; else correct throttle, or grant what it "
+                "takes to ask",
+            )
+
+
 def _holds(system: System) -> Iterator[Finding]:
     for hold in system.holds.in_force(system.clock.now()):
         yield Finding(
             "hold-in-force", Level.INFO, f"{hold.scope} is under hold {hold}", "",
         )  # fmt: skip
-
-
-def _policy(system: System, policy: Policy) -> Iterator[Finding]:
-    place = f"policies.{policy.name}"
-    store = system.store(policy.connection)
-    try:
-        target = system.planner(policy).target(policy)
-        page = _list_some(store.lister, policy)
-        more = [*_tags(store, policy, page), *_pointer(store, policy)]
-        if policy.source.abort_incomplete_uploads:
-            store.lister.uploads(policy.source.bucket, policy.source.prefix, UPLOADS)
-    except PlanRefused as error:
-        yield Finding("plan-refused", Level.ERROR, str(error), "")
-        return
-    except StoreError as error:
-        yield Finding(
-            f"store-{error.failure.failure_class}",
-            Level.ERROR,
-            f"{place}: {error}",
-            f"look at stores.{policy.connection} and at the rights of its keys",
-        )
-        return
-    yield Finding("store-listed", Level.INFO, f"{place}: {target} can be listed", "")
-    more += _deleting(store.deleter, policy)
-    if policy.archive is not None:
-        more += _archive(system, policy, policy.archive)
-    for finding in more:
-        yield Finding(finding.code, finding.level, f"{place}: {finding.message}", finding.remedy)
-
-
-def _tags(store: Store, policy: Policy, page: Page) -> Iterator[Finding]:
-    """Whether tags can be read, by those of the first object, if the policy asks for any."""
-    if not policy.source.reads_tags or not page.items:
-        return
-    key = page.items[0].key
-    found = store.lister.tags(policy.source.bucket, [key])[key]
-    if isinstance(found, Failure):
-        yield Finding(
-            "tags-unreadable",
-            Level.ERROR,
-            f"tags cannot be read, so everything would be kept: {found.error}",
-            "grant s3:GetObjectTagging, or remove tags and lacks_tags",
-        )
-    else:
-        yield Finding("tags-readable", Level.INFO, "tags can be read", "")
-
-
-def _pointer(store: Store, policy: Policy) -> Iterator[Finding]:
-    pointer = ask(store.lister, policy.source)
-    if pointer is None:
-        return
-    if pointer.problem is None:
-        yield Finding("pointer-read", Level.INFO, f"current_pointer {pointer.key} can be read", "")
-    else:
-        yield Finding(
-            "pointer-unreadable",
-            Level.WARNING,
-            f"current_pointer says nothing, so everything is kept: {pointer.problem}",
-            "write the object, or grant s3:GetObject on it",
-        )
-
-
-def _archive(system: System, policy: Policy, archive: Archive) -> Iterator[Finding]:
-    depot = system.depot(archive.store)
-    try:
-        depot.lister.describe(archive.bucket)
-    except StoreError as error:
-        yield Finding(
-            "archive-missing",
-            Level.ERROR,
-            str(error),
-            "create the bucket, or correct archive.bucket and the rights of "
-            f"stores.{archive.store}",
-        )
-        return
-    source = policy.source
-    yield from depot.copier.check(source.bucket, source.prefix, archive.bucket, archive.prefix)
-
-
-def _list_some(lister: ObjectLister, policy: Policy) -> Page:
-    """One page of what a plan would list. Raises StoreError."""
-    source, everything = policy.source, KeyRange(None, None)
-    if not source.by_version:
-        return lister.page(source.bucket, source.prefix, everything)
-    found = by_version(lister).versions(source.bucket, source.prefix, everything, None)
-    return Page([entry.item for entry in found.entries], found.rest)
-
-
-def _deleting(deleter: ObjectDeleter, policy: Policy) -> Sequence[Finding]:
-    """What deleting as *policy* does it may rely on."""
-    source = policy.source
-    if source.by_version and isinstance(deleter, VersionDeleter):
-        return deleter.check_versions(source.bucket, source.prefix)
-    return deleter.check(source.bucket, source.prefix)

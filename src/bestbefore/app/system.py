@@ -1,4 +1,4 @@
-"""The wiring: the only function that knows vendor names is `_store`."""
+"""The wiring: the only functions that know vendor names are `_store` and `connect_tables`."""
 
 import gc
 import getpass
@@ -13,7 +13,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from bestbefore.adapters.objects.directory import DirectoryDeleter, DirectoryLister
+from bestbefore.adapters.objects.directory import (
+    DirectoryDeleter,
+    DirectoryFiles,
+    DirectoryLister,
+)
 from bestbefore.adapters.schedulers.cron import CronCalendar
 from bestbefore.adapters.state.controls import SqlControls
 from bestbefore.adapters.state.copies import SqlArchives
@@ -24,27 +28,43 @@ from bestbefore.adapters.state.holds import SqlHolds
 from bestbefore.adapters.state.plans import SqlPlanLedger
 from bestbefore.adapters.state.queue import StateQueue
 from bestbefore.adapters.state.records import SqlRecords
+from bestbefore.adapters.state.throttles import SqlThrottles
 from bestbefore.adapters.state.upkeep import SqlUpkeepLedger
 from bestbefore.adapters.state.work import SqlWorkLedger
 from bestbefore.app.clock import SystemClock
-from bestbefore.app.settings import Settings, StoreSettings, load
+from bestbefore.app.formats import row_format
+from bestbefore.app.settings import DatabaseSettings, Settings, StoreSettings, load
+from bestbefore.app.throttle import gate
 from bestbefore.app.upkeep import Upkeep
 from bestbefore.domain.hold import Held
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.report import Report
 from bestbefore.domain.run import Run, Trigger
+from bestbefore.domain.sizing import RECENT, Batches
+from bestbefore.domain.throttle import Window
 from bestbefore.ports.calendar import Calendar
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.endpoints import EndpointMemory
+from bestbefore.ports.files import FileStore
 from bestbefore.ports.ledger import LedgerError, PolicyVersion
 from bestbefore.ports.objects import ObjectCopier, ObjectDeleter, ObjectLister, StoreError
+from bestbefore.ports.rows import RowDeleter, RowFiler, RowReader, RowRestorer
 from bestbefore.read.documents import Document
 from bestbefore.read.state import state_document
 from bestbefore.stages.archive import Depot
 from bestbefore.stages.attempt import Attempts
 from bestbefore.stages.dispatch import dispatch
-from bestbefore.stages.plan import Planned, Planner, PlanRefused
-from bestbefore.stages.work import Handles, Options, Worker
+from bestbefore.stages.plan import Planned, Planner
+from bestbefore.stages.prompt import finish
+from bestbefore.stages.row_archive import RowArchiving
+from bestbefore.stages.row_attempt import RowAttempts
+from bestbefore.stages.row_scan import RowSurvey
+from bestbefore.stages.scan import ObjectSurvey
+from bestbefore.stages.survey import PlanRefused, Survey
+from bestbefore.stages.work import Attempting, Handles, Options, Worker
+
+_MOST_REMEMBERED = 100
+"""Batches that a database is asked about, to tell whether it was restored."""
 
 
 class UnknownPolicy(LookupError):
@@ -53,11 +73,22 @@ class UnknownPolicy(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """The sides of one object store. Not every kind can copy."""
+    """The sides of one object store. Not every kind can copy, or holds files of rows."""
 
     lister: ObjectLister
     deleter: ObjectDeleter
     copier: ObjectCopier | None = None
+    files: FileStore | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The sides of one database."""
+
+    reader: RowReader
+    deleter: RowDeleter
+    filer: RowFiler | None = None
+    restorer: RowRestorer | None = None
 
 
 class System:
@@ -68,6 +99,7 @@ class System:
         settings: Settings,
         clock: Clock,
         stores: Callable[[StoreSettings, Clock, EndpointMemory], Store],
+        tables: Callable[[DatabaseSettings], Tables],
     ) -> None:
         self.settings = settings
         self.clock = clock
@@ -77,12 +109,15 @@ class System:
         self.person = person()
         self._make_store = stores
         self._stores: dict[str, Store] = {}
+        self._make_tables = tables
+        self._tables: dict[str, Tables] = {}
         self._lock = threading.Lock()
         self._database = Database(settings.state.url)
         self._database.prepare()
         self.plans = SqlPlanLedger(self._database)
         self.work = SqlWorkLedger(self._database)
         self.controls = SqlControls(self._database)
+        self.throttles = SqlThrottles(self._database)
         self.queue = StateQueue(self._database)
         self.dead_letters = SqlDeadLetters(self._database)
         self.archives = SqlArchives(self._database)
@@ -112,6 +147,29 @@ class System:
                 )
             return self._stores[name]
 
+    def tables(self, name: str) -> Tables:
+        """The database called *name*, connected on first use."""
+        with self._lock:
+            if name not in self._tables:
+                self._tables[name] = self._make_tables(self.settings.databases[name])
+            return self._tables[name]
+
+    def survey(self, policy: Policy) -> Survey:
+        """What looks at the source of *policy*."""
+        if policy.about_rows:
+            return RowSurvey(self.tables(policy.connection).reader, self.recent)
+        return ObjectSurvey(self.store(policy.connection).lister)
+
+    @property
+    def windows(self) -> Mapping[str, Window]:
+        """When work may be begun, by the name of a database; without those that have no window."""
+        databases = self.settings.databases
+        return {name: of.window for name, of in databases.items() if of.window is not None}
+
+    def recent(self, policy: Policy) -> Batches:
+        """The last row batches of *policy* that were worked on."""
+        return self.records.durations(policy.name, RECENT)
+
     def depot(self, name: str) -> Depot:
         """The store called *name*, to copy into; raises LedgerError where there is none that can
         copy."""
@@ -124,30 +182,54 @@ class System:
             raise LedgerError(f"stores.{name}: a store of this kind makes no copies")
         return Depot(store.lister, store.copier)
 
+    def files(self, name: str) -> FileStore:
+        """The store called *name*, for files of rows; raises LedgerError where there is none that
+        can hold them."""
+        if name not in self.settings.stores:
+            raise LedgerError(f"stores.{name}: expected this store, as files of rows are in it")
+        files = self.store(name).files
+        if files is None:
+            raise LedgerError(f"stores.{name}: a store of this kind holds no files of rows")
+        return files
+
+    def restorer(self, name: str) -> RowRestorer:
+        """What brings rows back into the database called *name*; raises LedgerError where there is
+        none."""
+        if name not in self.settings.databases:
+            raise LedgerError(f"databases.{name}: expected this database, as rows came from there")
+        restorer = self.tables(name).restorer
+        if restorer is None:
+            raise LedgerError(f"databases.{name}: nothing here brings rows back")
+        return restorer
+
     def planner(
         self,
         policy: Policy,
         on_page: Callable[[Run], None] = lambda _: None,
         stopping: Callable[[], bool] = lambda: False,
     ) -> Planner:
-        """A planner for *policy*'s store."""
+        """A planner for *policy*'s source."""
         self._database.give_up_when(stopping)
-        lister = self.store(policy.connection).lister
         return Planner(
             self.plans,
-            lister,
+            self.survey(policy),
             self.clock,
             self.spread,
             self.person,
             on_page,
             stopping,
             self.held,
+            lambda policy: self.records.completed_batches(policy.name, _MOST_REMEMBERED),
         )
+
+    def place(self, policy: Policy) -> str:
+        """Where the store or the database of *policy* is."""
+        settings = self.settings.databases if policy.about_rows else self.settings.stores
+        return settings[policy.connection].place
 
     def held(self, policy: Policy) -> Held:
         """The holds that concern *policy* right now."""
-        place = self.settings.stores[policy.connection].place
-        return Held.among(self.holds.in_force(self.clock.now()), policy, place)
+        return Held.among(self.holds.in_force(self.clock.now()), policy, self.place(policy))
 
     def worker(
         self,
@@ -171,7 +253,15 @@ class System:
                 ledger=self.work,
                 controls=self.controls,
                 queue=self.queue,
-                stores=_Attempts(self),
+                sources=_Attempts(self),
+                gate=gate(
+                    self.throttles,
+                    self.settings.databases,
+                    self.clock,
+                    self.worker_name,
+                    options.lease,
+                    options.concurrency,
+                ),
                 policies=policies,
                 clock=self.clock,
                 spread=self.spread,
@@ -250,6 +340,29 @@ class System:
             case _:
                 raise PlanRefused(f"policies.{policy.name}: stopped before anything was planned")
 
+    def answer(
+        self,
+        policy: Policy,
+        slot: datetime,
+        trigger: Trigger,
+        options: Options,
+        *,
+        stopping: Callable[[], bool],
+    ) -> tuple[Planned, Report | None]:
+        """Plan *slot*, and delete at once what of it is small enough to be waited for.
+
+        What was done then is in the report. Raises what planning raises.
+        """
+        planned = self.planner(policy, stopping=stopping).plan(policy, slot, trigger)
+
+        def work(late: Callable[[], bool]) -> Report:
+            worker = self.worker(
+                options, lambda: stopping() or late(), only=policy.name, plan_on=lambda: False
+            )
+            return worker.run()
+
+        return planned, finish(policy, planned.run, self.clock, work)
+
     def plan_on(self, stopping: Callable[[], bool], only: str | None = None) -> bool:
         """Continue plans whose planner is gone. Returns whether there was one.
 
@@ -280,26 +393,43 @@ class Scratch:
     records: SqlRecords
 
 
-class _Attempts(Mapping[str, Attempts]):
-    """Attempts by store name, connected on first use."""
+class _Attempts(Mapping[str, Attempting]):
+    """Attempts by the name of a store or database, connected on first use."""
 
     def __init__(self, system: System) -> None:
         self._system = system
-        self._made: dict[str, Attempts] = {}
+        self._made: dict[str, Attempting] = {}
 
-    def __getitem__(self, name: str) -> Attempts:
+    def __getitem__(self, name: str) -> Attempting:
         if name not in self._made:
-            store, system = self._system.store(name), self._system
-            self._made[name] = Attempts(
-                store.lister, store.deleter, system.work, system.clock, system.depot, system.held
-            )
+            self._made[name] = self._make(name)
         return self._made[name]
 
+    def _make(self, name: str) -> Attempting:
+        system = self._system
+        if name in system.settings.databases:
+            tables = system.tables(name)
+            attempts = RowAttempts(
+                tables.reader, tables.deleter, system.work, system.clock, system.worker_name,
+                system.held,
+            )  # fmt: skip
+            if tables.filer is None:
+                return attempts
+            archiving = RowArchiving(
+                tables.filer, system.work, system.clock, system.worker_name, system.files,
+                row_format,
+            )  # fmt: skip
+            return replace(attempts, file=archiving.make)
+        store = system.store(name)
+        return Attempts(
+            store.lister, store.deleter, system.work, system.clock, system.depot, system.held
+        )
+
     def __iter__(self) -> Iterator[str]:
-        return iter(self._system.settings.stores)
+        return iter([*self._system.settings.stores, *self._system.settings.databases])
 
     def __len__(self) -> int:
-        return len(self._system.settings.stores)
+        return len(list(iter(self)))
 
 
 def collect_rarely() -> None:
@@ -317,12 +447,13 @@ def open_system(path: Path, environ: Mapping[str, str]) -> System:
 
     Raises ConfigError and LedgerError. Stores are connected when they are first used.
     """
-    return System(load(path, environ), SystemClock(), _store)
+    return System(load(path, environ), SystemClock(), _store, connect_tables)
 
 
 def _store(settings: StoreSettings, clock: Clock, memory: EndpointMemory) -> Store:
     if settings.root is not None:
-        return Store(DirectoryLister(settings.root), DirectoryDeleter(settings.root))
+        root = settings.root
+        return Store(DirectoryLister(root), DirectoryDeleter(root), files=DirectoryFiles(root))
     # Imported here: the vendor's client is an extra, and takes a while to import.
     try:
         from bestbefore.adapters.objects import s3
@@ -341,7 +472,23 @@ def _store(settings: StoreSettings, clock: Clock, memory: EndpointMemory) -> Sto
         s3.S3Lister(there, clock, connection=connection),
         s3.S3Deleter(there, clock, connection=connection),
         s3.S3Copier(there, clock, connection=connection),
+        s3.S3Files(there, clock, connection=connection),
     )
+
+
+def connect_tables(settings: DatabaseSettings) -> Tables:
+    """Both sides of the tables of one database; raises LedgerError without its driver."""
+    # Imported here: the driver is an extra.
+    from bestbefore.adapters import rows
+
+    try:
+        reader, deleter = rows.connect(settings.url)
+    except ImportError as error:
+        raise LedgerError(
+            f"databases.{settings.name} needs {error.name}: "
+            f'pip install "bestbefore[{settings.extra}]"'
+        ) from error
+    return Tables(reader, deleter, deleter, rows.SqlRowRestorer(settings.url))
 
 
 def person() -> str:

@@ -1,4 +1,4 @@
-"""What ``bestbefore init`` writes: every key that works today, and what it is for."""
+"""What ``bestbefore init`` writes: every key there is, and what it is for."""
 
 _TEMPLATE = r"""# bestbefore.toml: what may go, when, and how much at most.
 #
@@ -107,6 +107,72 @@ keep_generations = 1
 #versions = "noncurrent"
 # Remove versions also where a retention in governance mode is on them (never in compliance mode).
 #bypass_governance = false
+
+# Rows of a table in PostgreSQL ("postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"), MySQL or
+# MariaDB ("mysql+pymysql://…", "mariadb+pymysql://…"), or SQLite ("sqlite:///FILE").
+#[databases.shipments]
+#url_env = "SHIPMENTS_URL"
+#url = "sqlite:///shipments.db"
+#url_file = "/run/secrets/shipments-url"
+# For all workers together: batches at a time, 1 to 64, and rows a second.
+#max_concurrency = 4
+#rows_per_second = 5000
+# Between batches: "1ms" to "1h".
+#pause = "20ms"
+# Work only then, by the policy's timezone; outside of it everything waits.
+#window = "01:00-05:00"
+# Wait as long as a replica is that far behind, somebody waits that long for a lock, a statement's
+# first value is above 0, or an address does not answer with 200 (http_env and http_file, too).
+#[databases.shipments.throttle]
+#replica_lag = "10s"
+#lock_wait = "500ms"
+#sql = "select count(*) > 50 from pg_stat_activity where state = 'active'"
+#http = "http://127.0.0.1:8111/check"
+#http_env = "SHIPMENTS_THROTTLE_URL"
+#http_file = "/run/secrets/shipments-throttle-url"
+
+#[policies.stale-shipment-updates]
+#version = "retain-30d-v1"
+#schedule = "0 2 * * *"
+#older_than = "30d"
+#action = "delete"
+
+#[policies.stale-shipment-updates.rows]
+#database = "shipments"
+# Or "schema.table"; '"Odd.Name"' in double quotes.
+#table = "shipment_updates"
+# Columns that name a row; the primary key, if left out.
+#key = ["id"]
+# When a row's time began, and how the column says so: "timestamptz", "naive" or "date" in a zone,
+# "epoch_s", "epoch_ms" or "iso_text". "auto" finds out and says so.
+#timestamp = "delivered_at"
+#timestamp_kind = "auto"
+#timestamp_zone = "UTC"
+# A condition in SQL that narrows down what goes.
+#where = "status = 'delivered'"
+# Rows per transaction, 1 to 100_000; with a duration to aim at it adapts.
+#batch_size = 100
+#target_duration = "200ms"
+# Fewer rows than this are deleted while the HTTP call that planned them waits, as long as this.
+#synchronous_below = 1000
+#synchronous_within = "10s"
+# Rows that refer to these by foreign keys go first, in the same transaction: those that have no
+# policy of their own ("auto"), a list of tables, or "none".
+#dependents = "auto"
+# Range partitions that are old as a whole: "detach", "drop", or "rows" like any others.
+#partitions = "auto"
+# Where the database may not have our table of completed batches: "ledger", which is weaker.
+#completion = "target"
+# Also where no index helps to find what is old.
+#allow_full_scan = false
+
+# With action = "archive": to a table of the same database, or to files in a bucket.
+#[policies.stale-shipment-updates.archive]
+#table = "shipment_updates_archive"
+#store = "cold"
+#bucket = "archive"
+#prefix = "shipment-updates/"
+#format = "parquet"
 """
 
 

@@ -16,7 +16,8 @@ from bestbefore.domain.retention import Age
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import LedgerError
 from bestbefore.ports.upkeep import Pass, UpkeepLedger, UpkeepTakenOver
-from bestbefore.read.documents import Document, event_document, evidence_document
+from bestbefore.read.documents import Document, event_document
+from bestbefore.read.operations import evidence_document
 
 log = logging.getLogger(__name__)
 

@@ -14,6 +14,7 @@ from bestbefore.cli.restore import restore
 from bestbefore.cli.runs import runs
 from bestbefore.cli.state import state
 from bestbefore.cli.status import status
+from bestbefore.cli.tune import tune
 from bestbefore.cli.work import work
 
 
@@ -32,13 +33,13 @@ class _InOrder(click.Group):
 def main() -> None:
     """Scheduled data cleanup that proves what it did.
 
-    A policy says what may go and when; `plan` finds it, `work` deletes it one command per object,
-    and what fails waits in the dead letters for you. Exit status: 0 done, 1 a failing result,
-    2 wrong usage, configuration or connection.
+    A policy says what may go and when; `plan` finds it, `work` deletes it one command per object
+    or batch of rows, and what fails waits in the dead letters for you. Exit status: 0 done, 1 a
+    failing result, 2 wrong usage, configuration or connection.
     """
     collect_rarely()
 
 
 for verb in (init, check, plan, work, run, status, runs, dlq, verify, explain, hold, pause,
-             resume, export, restore, state, demo):  # fmt: skip
+             resume, export, restore, state, tune, demo):  # fmt: skip
     main.add_command(verb)

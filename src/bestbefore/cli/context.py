@@ -20,8 +20,7 @@ from bestbefore.app.system import System, UnknownPolicy, open_system
 from bestbefore.cli.text import printable
 from bestbefore.ports.ledger import LedgerError
 from bestbefore.ports.objects import StoreError
-from bestbefore.stages.plan import PlanRefused
-from bestbefore.stages.scan import Stopped
+from bestbefore.stages.survey import PlanRefused, Stopped
 from bestbefore.stages.trigger import SlotRefused
 
 P = ParamSpec("P")

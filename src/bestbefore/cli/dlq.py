@@ -1,5 +1,6 @@
 """`dlq list|show|redrive|discard|absorb`."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ from bestbefore.app.system import System
 from bestbefore.cli.context import emit, fail, opened, verb
 from bestbefore.cli.text import printable, table
 from bestbefore.domain.failure import FailureClass
+from bestbefore.domain.rows import Walk
 from bestbefore.ports.ledger import DeadFilter, DeadLetter
 from bestbefore.ports.records import OperationFilter
-from bestbefore.read.documents import Document, dead_letter_document
+from bestbefore.read.documents import Document
+from bestbefore.read.operations import dead_letter_document
 from bestbefore.stages.redrive import correct, redrive
 
 
@@ -92,8 +95,9 @@ def redrive_(
 ) -> None:
     """Send dead letters again, each with a fresh budget and the same id.
 
-    Correct the source first: the object is read again before it is deleted. Where the target
-    itself was wrong, --id X --set key=NEW closes X and plans the corrected object in its place.
+    Correct the source first: the object, or the rows, are looked at again before they are deleted.
+    Where the target itself was wrong, --id X --set key=NEW closes X and plans the corrected object
+    in its place; a batch of rows cannot be corrected.
     """
     _require_choice(everything, given)
     with opened(config) as system:
@@ -218,7 +222,7 @@ def _correct(
         letter,
         said["key"],
         policy,
-        system.store(policy.connection).lister,
+        lambda: system.store(policy.connection).lister,
         system.clock,
         system.person,
         version=said.get("version"),
@@ -238,10 +242,10 @@ def _list_text(documents: list[Document]) -> str:
     if not documents:
         return "no dead letters"
     return table(
-        ("operation", "policy", "class", "attempts", "last failed", "key", "error"),
+        ("operation", "policy", "class", "attempts", "last failed", "target", "error"),
         [
             (d["operation_id"][:12], d["policy"], d["failure_class"], d["attempts"],
-             d["last_failed_at"], d["command"]["key"], d["error"])
+             d["last_failed_at"], _target(d["command"]), d["error"])
             for d in documents
         ],
     )  # fmt: skip
@@ -251,7 +255,7 @@ def _show_text(document: Document) -> str:
     command = document["command"]
     lines = [
         f"operation {document['operation_id']}",
-        f"  {command['action']} {printable(command['bucket'] + '/' + command['key'])}",
+        f"  {command['action']} {printable(_place(command))}",
         _seen(command),
         f"  policy {document['policy']} ({document['policy_version']}), owner "
         f"{document['owner'] or '-'}, run {document['run_id']}",
@@ -270,7 +274,29 @@ def _show_text(document: Document) -> str:
     return "\n".join(lines)
 
 
+def _target(command: Document) -> str:
+    """What a command is about, within the policy's bucket or database."""
+    if command["kind"] == "rows":
+        if command["walk"] == Walk.PARTITION:
+            return f"{command['table']}: partition {command['first'][-1]}"
+        first, last = (json.dumps(command[end], ensure_ascii=False) for end in ("first", "last"))
+        return f"{command['table']} {first} to {last}"
+    return str(command["key"])
+
+
+def _place(command: Document) -> str:
+    if command["kind"] == "rows":
+        return f"{command['rows']:,} rows of {_target(command)}"
+    return f"{command['bucket']}/{command['key']}"
+
+
 def _seen(command: Document) -> str:
+    if command["kind"] == "rows":
+        if command["walk"] == Walk.PARTITION:
+            return f"  as a whole, if all of it is older than {command['cutoff']}"
+        return (
+            f"  what of them is older than {command['cutoff']}, in the order of {command['walk']}"
+        )
     if "upload_id" in command:
         upload = printable(command["upload_id"])
         return f"  unfinished upload {upload}, begun {command['last_modified']}"

@@ -10,7 +10,8 @@ from bestbefore.cli.context import FAILING, Stop, emit, opened, verb
 from bestbefore.cli.progress import watched
 from bestbefore.cli.text import counts, printable
 from bestbefore.ports.records import OperationFilter
-from bestbefore.read.documents import Document, evidence_document
+from bestbefore.read.documents import Document
+from bestbefore.read.operations import evidence_document
 
 
 @click.command()
@@ -19,7 +20,8 @@ from bestbefore.read.documents import Document, evidence_document
 def verify(config: Path, as_json: bool, policy: str) -> None:
     """Scan again and count what should be gone and is still there.
 
-    Trusts the store's listing, not the ledger. Exit status 1 if anything is overdue.
+    Trusts the store's listing, or the table, and not the ledger. Exit status 1 if anything is
+    overdue.
     """
     with opened(config) as system, watched() as progress:
         document = verification(system, system.policy(policy), progress.page, Stop())
@@ -32,7 +34,10 @@ def verify(config: Path, as_json: bool, policy: str) -> None:
 @click.argument("key")
 @verb
 def explain(config: Path, as_json: bool, policy: str, key: str) -> None:
-    """Say why the object KEY stays or goes under POLICY, right now."""
+    """Say why the object, or the row, KEY stays or goes under POLICY, right now.
+
+    Of a key with several columns, KEY is a JSON array of texts: '["t1", "42"]'.
+    """
     with opened(config) as system, watched() as progress:
         document = explanation(system, system.policy(policy), key, progress.page, Stop())
     emit(as_json, document, lambda: _explain_text(document))
@@ -64,14 +69,13 @@ def export(config: Path, as_json: bool, policy: str | None, run_id: str | None) 
 
 def _verify_text(document: Document) -> str:
     where = f"{document['policy']}, cutoff {document['cutoff']}"
+    unit = f"{document['unit']}s"
     held = f"; {document['held']:,} held" if document["held"] else ""
     if not document["overdue"]:
         kept = f"; protected: {counts(document['protected'])}" if document["protected"] else ""
-        return (
-            f"verified {where}: nothing overdue among {document['scanned']:,} objects{kept}{held}"
-        )
+        return f"verified {where}: nothing overdue among {document['scanned']:,} {unit}{kept}{held}"
     lines = [
-        f"{document['overdue']:,} overdue ({where}), the oldest last modified "
+        f"{document['overdue']:,} {unit} overdue ({where}), the oldest of "
         f"{document['oldest_overdue']}{held}; for example:"
     ]
     lines += [f"  {printable(key)}" for key in document["sample"]]

@@ -15,7 +15,7 @@ from bestbefore.read.documents import Document, hold_document
 
 @click.group()
 def hold() -> None:
-    """Keep a policy's objects, or those under a prefix, whatever their age."""
+    """Keep a policy's objects or rows, or the objects under a prefix, whatever their age."""
 
 
 @hold.command()
@@ -51,7 +51,7 @@ def add(
         concerned = [
             name
             for name, one in system.settings.policies.items()
-            if scope.concerns(one, system.settings.stores[one.connection].place)
+            if scope.concerns(one, system.place(one))
         ]
     document = hold_document(added) | {"policies": concerned}
     emit(as_json, document, lambda: _added_text(document))

@@ -114,12 +114,14 @@ def run(
 
 def plan_text(document: Document) -> str:
     """A plan for a person: what goes, what stays and why."""
-    unit = f"{document['unit']}s"
+    batches = document["unit"] == "batch"
+    eligible = f" batches of {document['rows_eligible']:,} rows" if batches else ""
     lines = [
         f"policy {document['policy']} ({document['policy_version']}), slot {document['slot']}: "
         f"what is older than {document['cutoff']}",
-        f"  scanned    {document['scanned']:>12,} {unit}, {document['in_scope']:,} in scope",
-        f"  eligible   {document['eligible']:>12,}",
+        f"  scanned    {document['scanned']:>12,} {'rows' if batches else 'objects'}, "
+        f"{document['in_scope']:,} in scope",
+        f"  eligible   {document['eligible']:>12,}{eligible}",
     ]
     lines += [
         f"    {name.replace('_', ' '):<19}{document[name]:>8,}"
@@ -129,7 +131,8 @@ def plan_text(document: Document) -> str:
     ]  # fmt: skip
     if document["protected"]:
         kept = counts({name.replace("_", " "): n for name, n in document["protected"].items()})
-        lines.append(f"  protected  {sum(document['protected'].values()):>12,} ({kept})")
+        unit = " rows" if batches else ""
+        lines.append(f"  protected  {sum(document['protected'].values()):>12,}{unit} ({kept})")
     if (uploads := document["uploads"])["scanned"]:
         lines.append(
             f"  uploads    {uploads['scanned']:>12,} unfinished ones among these, "

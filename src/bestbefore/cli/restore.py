@@ -1,28 +1,32 @@
 """`restore`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import click
 
+from bestbefore.app.formats import row_format
 from bestbefore.app.system import System
 from bestbefore.cli.context import FAILING, Stop, emit, fail, opened, verb
 from bestbefore.cli.dlq import id_range
 from bestbefore.cli.progress import watched
 from bestbefore.cli.text import printable
 from bestbefore.domain.report import Report
-from bestbefore.ports.records import OperationFilter
-from bestbefore.read.documents import Document, archive_document
+from bestbefore.ports.records import OperationFilter, OperationRecord
+from bestbefore.read.documents import Document
+from bestbefore.read.operations import whereabouts
 from bestbefore.stages.restore import NotRestored, Restore, Restored
+from bestbefore.stages.row_restore import RowRestore, RowsRestored
 
 _SHOWN = 10
 
 
 @click.command()
-@click.option("--id", "operation_id", help="The object of this operation (its start is enough).")
-@click.option("--run", "run_id", help="All objects that this run archived.")
+@click.option("--id", "operation_id", help="What this operation archived (its start is enough).")
+@click.option("--run", "run_id", help="All that this run archived.")
 @click.option("--policy", help="Of these, only what this policy archived.")
-@click.option("--dry-run", is_flag=True, help="Look at both places, but copy nothing.")
+@click.option("--dry-run", is_flag=True, help="Look at both places, but bring nothing back.")
 @verb
 def restore(
     config: Path,
@@ -32,10 +36,10 @@ def restore(
     policy: str | None,
     dry_run: bool,
 ) -> None:
-    """Bring archived objects back to where they were.
+    """Bring archived objects, or rows, back to where they were.
 
-    The archive keeps its copies. What is there now is never overwritten; twice is harmless. Exit
-    status 1 if anything could not be brought back.
+    An archive keeps its copies; rows that were moved to another table move back. What is there now
+    is never overwritten; twice is harmless. Exit status 1 if anything could not be brought back.
     """
     if (operation_id is None) == (run_id is None):
         raise click.UsageError("say which: either --id or --run")
@@ -47,26 +51,60 @@ def restore(
             copied=True,
         )
         total = _expected(system, which, operation_id)
-        ended = Restored()
-        with watched(lambda: total - ended.done) as progress:
-            stage = Restore(
-                system.depot,
-                system.archives,
-                system.clock,
-                system.spread,
-                system.person,
-                lambda so_far: progress.work(Report(completed=so_far.done)),
-                Stop(),
-            )
-            stage.run(system.records.operations(which), ended, dry_run=dry_run)
-    document = _document(ended, dry_run=dry_run)
+        # What an operation, or a run, is about is all of one kind.
+        operations = system.records.operations(which)
+        first = next(operations, None)
+        found = chain([] if first is None else [first], operations)
+        if first is not None and first.batch is not None:
+            document = _rows(system, found, total, dry_run=dry_run)
+        else:
+            document = _objects(system, found, total, dry_run=dry_run)
     emit(as_json, document, lambda: _text(document))
-    failing = ended.conflicts or ended.missing or ended.failed or not ended.complete
-    raise SystemExit(FAILING if failing else 0)
+    failing = any(document[name] for name in ("conflicts", "missing", "failed"))
+    raise SystemExit(FAILING if failing or not document["complete"] else 0)
+
+
+def _objects(
+    system: System, operations: Iterator[OperationRecord], total: int, *, dry_run: bool
+) -> Document:
+    ended = Restored()
+    with watched(lambda: total - ended.done) as progress:
+        stage = Restore(
+            system.depot,
+            system.archives,
+            system.clock,
+            system.spread,
+            system.person,
+            lambda so_far: progress.work(Report(completed=so_far.done)),
+            Stop(),
+        )
+        stage.run(operations, ended, dry_run=dry_run)
+    return _document(ended, "object", dry_run=dry_run)
+
+
+def _rows(
+    system: System, operations: Iterator[OperationRecord], total: int, *, dry_run: bool
+) -> Document:
+    ended = RowsRestored()
+    with watched(lambda: total - ended.batches) as progress:
+        stage = RowRestore(
+            system.restorer,
+            system.files,
+            row_format,
+            system.archives,
+            system.clock,
+            system.spread,
+            system.person,
+            lambda so_far: progress.work(Report(completed=so_far.batches)),
+            Stop(),
+        )
+        stage.run(operations, ended, dry_run=dry_run)
+    return _document(ended, "row", dry_run=dry_run) | {"selected_again": sorted(ended.policies)}
 
 
 def _expected(system: System, which: OperationFilter, named: str | None) -> int:
-    """How many objects are meant, about; fails where it is none, or not the one that was named."""
+    """How many operations are meant, about; fails where it is none, or not the one that was
+    named."""
     if named is not None:
         found = list(system.records.operations(which, 2))
         if len(found) != 1:
@@ -80,8 +118,9 @@ def _expected(system: System, which: OperationFilter, named: str | None) -> int:
     return 0
 
 
-def _document(ended: Restored, *, dry_run: bool) -> Document:
+def _document(ended: Restored | RowsRestored, unit: str, *, dry_run: bool) -> Document:
     return {
+        "unit": unit,
         "restored": 0 if dry_run else ended.restored,
         "would_restore": ended.restored if dry_run else 0,
         "already_there": ended.already_there,
@@ -99,7 +138,7 @@ def _entries(not_restored: Sequence[NotRestored]) -> list[Document]:
             "operation_id": operation.operation_id.hex(),
             "bucket": operation.bucket,
             "key": operation.key,
-            "archive": archive_document(operation.archive),
+            "archive": whereabouts(operation),
             "error": error,
         }
         for operation, error in not_restored
@@ -107,22 +146,31 @@ def _entries(not_restored: Sequence[NotRestored]) -> list[Document]:
 
 
 def _text(document: Document) -> str:
+    rows = document["unit"] == "row"
+    what = " rows" if rows else ""
     if document["dry_run"]:
-        lines = [f"dry run: {document['would_restore']:,} would be brought back"]
+        lines = [f"dry run: {document['would_restore']:,}{what} would be brought back"]
     else:
-        lines = [f"brought back {document['restored']:,}; the archive keeps its copies"]
+        kept = "" if rows else "; the archive keeps its copies"
+        lines = [f"brought back {document['restored']:,}{what}{kept}"]
     if document["already_there"]:
-        lines.append(f"already there: {document['already_there']:,}")
-    for name, what in (
+        lines.append(f"already there: {document['already_there']:,}{what}")
+    in_batches = " (batches)" if rows else ""
+    for name, said in (
         ("conflicts", "something else is there now"),
         ("missing", "not in the archive any more"),
         ("failed", "failed"),
     ):
         if found := document[name]:
-            lines.append(f"{what}: {len(found):,}")
+            lines.append(f"{said}: {len(found):,}{in_batches}")
             lines += [f"  {printable(entry['error'])}" for entry in found[:_SHOWN]]
             if len(found) > _SHOWN:
                 lines.append(f"  and {len(found) - _SHOWN:,} more: --json names all of them")
+    for policy in document.get("selected_again", ()):
+        lines.append(
+            f"rows are as old as before, so the next run of {policy} takes them again: "
+            f'`bestbefore hold add --policy {policy} --reason "…"` keeps them'
+        )
     if not document["complete"]:
         lines.append("stopped before the end; the same command goes on")
     return "\n".join(lines)

@@ -6,7 +6,7 @@ import click
 
 from bestbefore.app.system import System
 from bestbefore.cli.context import emit, opened, verb
-from bestbefore.cli.text import counts, printable, size, table
+from bestbefore.cli.text import counts, printable, rows_text, size, table
 from bestbefore.domain.states import RunState
 from bestbefore.ports.records import OperationFilter
 from bestbefore.read.documents import Document, run_document
@@ -34,7 +34,7 @@ def list_(config: Path, as_json: bool, policy: str | None, limit: int) -> None:
 @click.argument("run_id")
 @verb
 def show(config: Path, as_json: bool, run_id: str) -> None:
-    """Show one run: its counts, what came of it, and a sample of its objects."""
+    """Show one run: its counts, what came of it, and a sample of its objects or batches."""
     with opened(config) as system:
         document = _shown(system, run_id)
     emit(as_json, document, lambda: _show_text(document))
@@ -66,10 +66,11 @@ def cancel(config: Path, as_json: bool, run_id: str, reason: str) -> None:
 def _shown(system: System, run_id: str) -> Document:
     run = system.records.run(run_id)
     sample = system.records.operations(OperationFilter(run_id=run_id), _SAMPLE)
-    document = run_document(
-        run, system.records.tallies(run, "outcome"), system.records.tallies(run, "retried")
-    )
-    document["sample"] = [f"{operation.bucket}/{operation.key}" for operation in sample]
+    document = run_document(run, system.records.tallies)
+    document["sample"] = [
+        f"{operation.bucket}{' ' if operation.batch else '/'}{operation.key}"
+        for operation in sample
+    ]
     return document
 
 
@@ -95,13 +96,13 @@ def _show_text(document: Document) -> str:
         f"  looks at {printable(document['target'])}",
         f"  state {document['state']}" + _because(document),
         f"  scanned {numbers['scanned']:,}, in scope {numbers['in_scope']:,}, "
-        f"planned {numbers['planned']:,}",
+        f"planned {numbers['planned']:,}"
+        + (f" batches of {numbers['rows']:,} rows" if document["unit"] == "batch" else ""),
         "  now "
         + counts({n: numbers[n] for n in ("waiting", "pending", "completed", "dead")})
         + (f" ({numbers['held']:,} of the pending held)" if numbers["held"] else ""),
         f"  protected: {counts(document['protected'])}",
-        f"  outcomes: {counts(document['outcomes'])}; {size(document['freed_bytes'])} freed"
-        + (f", {size(document['archived_bytes'])} archived" if document["archived_bytes"] else ""),
+        f"  outcomes: {counts(document['outcomes'])}; {_effects(document)}",
     ]
     if numbers["pruned"]:
         lines.append(f"  {numbers['pruned']:,} of the completed are only in exported evidence")
@@ -109,6 +110,14 @@ def _show_text(document: Document) -> str:
         lines.append("  for example:")
         lines += [f"    {printable(name)}" for name in document["sample"]]
     return "\n".join(lines)
+
+
+def _effects(document: Document) -> str:
+    if document["unit"] == "batch":
+        return rows_text(document["rows"], document["dependents"])
+    moved = document["archived_bytes"]
+    archived = f", {size(moved)} archived" if moved else ""
+    return f"{size(document['freed_bytes'])} freed{archived}"
 
 
 def _because(document: Document) -> str:

@@ -22,6 +22,8 @@ def status(config: Path, as_json: bool) -> None:
             system.controls,
             system.calendar,
             system.holds,
+            system.throttles,
+            system.windows,
             system.state(),
             system.clock.now(),
         )
@@ -56,12 +58,18 @@ def _text(document: Document) -> str:
         f"breaker open for {b['connection']} since {b['opened_at']}: {printable(b['reason'])}"
         for b in document["breakers"]
     ]
-    lines += [
-        f"{t['connection']} asked to slow down: {t['waiting']:,} wait until {t['next_due']}"
-        for t in document["throttles"]
-    ]
+    lines += [_throttle(t) for t in document["throttles"]]
     lines += _state(document["state"])
     return "\n".join(lines)
+
+
+def _throttle(throttle: Document) -> str:
+    name, until = throttle["connection"], throttle["until"]
+    if throttle["waiting"] is not None:
+        return f"{name} asked to slow down: {throttle['waiting']:,} wait until {until}"
+    return f"work on {name} waits{(until and f' until {until}') or ''}: " + printable(
+        throttle["reason"]
+    )
 
 
 def _state(state: Document) -> list[str]:

@@ -8,7 +8,7 @@ import click
 from bestbefore.app.system import System
 from bestbefore.cli.context import FAILING, Stop, emit, leave, opened, verb
 from bestbefore.cli.progress import watched
-from bestbefore.cli.text import counts, size
+from bestbefore.cli.text import counts, rows_text, size
 from bestbefore.read.documents import Document, work_document
 from bestbefore.stages.work import Options
 
@@ -22,7 +22,7 @@ _BLOCKING = ("dead", "breaker", "unplanned")
     type=click.IntRange(1, 64),
     default=32,
     show_default=True,
-    help="Requests to stores at the same time, at most.",
+    help="Requests to stores, and batches in databases, at the same time, at most.",
 )
 @verb
 def work(config: Path, as_json: bool, drain: bool, concurrency: int) -> None:
@@ -69,7 +69,9 @@ def backlog(system: System) -> int:
 def work_text(document: Document) -> str:
     """What a worker did, for a person."""
     lines = [f"worked on {document['received']:,} commands: {counts(document['outcomes'])}"]
-    if document["outcomes"].get("deleted"):
+    if document["rows"] or document["dependents"]:
+        lines.append(f"  {rows_text(document['rows'], document['dependents'])}")
+    if document["freed_bytes"] or (document["outcomes"].get("deleted") and not document["rows"]):
         lines[0] += f"; {size(document['freed_bytes'])} freed"
     if document["protected"]:
         lines.append(f"  kept after all: {counts(document['protected'])}")

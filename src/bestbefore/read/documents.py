@@ -4,23 +4,21 @@ Times are ``YYYY-MM-DDTHH:MM:SSZ``; ids are hex. What is true of one is computed
 command line, and later the API and the dashboard, cannot disagree.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from bestbefore.domain.command import ObjectCommand
-from bestbefore.domain.failure import NEVER
 from bestbefore.domain.hold import Hold
 from bestbefore.domain.identity import instant
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.report import Report
 from bestbefore.domain.run import Run
 from bestbefore.domain.states import RunState
-from bestbefore.ports.ledger import DeadLetter
-from bestbefore.ports.records import ArchiveRecord, Attempt, OperationRecord, Tally
+from bestbefore.ports.records import Tally
 from bestbefore.ports.upkeep import OldEvent
 
 Document = dict[str, Any]
+Tallies = Mapping[str, Tally]
 
 
 def when(moment: datetime | None) -> str | None:
@@ -36,6 +34,9 @@ def plan_document(
     ``eligible = published + waiting + already_pending + already_completed + already_dead +
     reappeared + refused`` always holds. A slot that had its answer already published nothing
     this time: what its run planned shows as already pending, completed or dead.
+
+    Of a table these count batches, while ``scanned``, ``in_scope``, ``protected`` and
+    ``rows_eligible``, what the run's batches hold, count rows.
     """
     if repeated and not approved:
         held_back = 0 if run.released else run.waiting
@@ -62,14 +63,14 @@ def plan_document(
             "reappeared": run.reappeared,
             "refused": run.refused,
         }
-    return {
+    document: Document = {
         "run_id": run.run_id,
         "policy": run.policy,
         "policy_version": run.policy_version,
         "slot": when(run.slot),
         "cutoff": when(run.cutoff),
         "state": run.state.value,
-        "unit": "object",
+        "unit": run.unit,
         "scanned": run.scanned,
         "in_scope": run.in_scope,
         "eligible": sum(counts.values()),
@@ -81,6 +82,10 @@ def plan_document(
         "reason": run.reason,
         "dry_run": dry_run,
     }
+    if run.about_rows:
+        document["rows_eligible"] = run.rows
+        document["created_batches"] = counts["published"] + counts["waiting"]
+    return document
 
 
 def work_document(report: Report) -> Document:
@@ -93,17 +98,15 @@ def work_document(report: Report) -> Document:
         "already_completed": report.late,
         "retried": dict(report.retried),
         "freed_bytes": report.freed,
+        "rows": dict(report.rows),
+        "dependents": dict(report.dependents),
         "dead": report.dead,
         "left": dict(report.left),
     }
 
 
-def run_document(
-    run: Run,
-    outcomes: Mapping[str, Tally] | None = None,
-    retried: Mapping[str, Tally] | None = None,
-) -> Document:
-    """A run and its counts; with *outcomes*, what came of it as well."""
+def run_document(run: Run, tallies: Callable[[Run, str], Tallies] | None = None) -> Document:
+    """A run and its counts; with *tallies*, what came of it as well."""
     document: Document = {
         "run_id": run.run_id,
         "policy": run.policy,
@@ -113,6 +116,7 @@ def run_document(
         "state": run.state.value,
         "reason": run.reason,
         "trigger": run.trigger.value,
+        "unit": run.unit,
         "complete": run.complete,
         "target": run.target,
         "created_at": when(run.created_at),
@@ -135,92 +139,23 @@ def run_document(
         "protected": dict(run.protected),
         "uploads": uploads_document(run),
     }
-    if outcomes is not None:
-        document["outcomes"] = {name: tally.n for name, tally in outcomes.items()}
+    if run.about_rows:
+        document["counts"]["rows"] = run.rows
+    if tallies is None:
+        return document
+    outcomes = tallies(run, "outcome")
+    document["outcomes"] = _numbers(outcomes)
+    document["retried"] = _numbers(tallies(run, "retried"))
+    if run.about_rows:
+        document["rows"] = _numbers(tallies(run, "rows"))
+        document["dependents"] = _numbers(tallies(run, "dependents"))
+    else:
         archived = outcomes.get(Outcome.ARCHIVED)
         document["archived_bytes"] = archived.bytes if archived else 0
         document["freed_bytes"] = (
             sum(tally.bytes for tally in outcomes.values()) - document["archived_bytes"]
         )
-    if retried is not None:
-        document["retried"] = {name: tally.n for name, tally in retried.items()}
     return document
-
-
-def dead_letter_document(
-    letter: DeadLetter,
-    attempts: Sequence[Attempt] | None = None,
-    archive: ArchiveRecord | None = None,
-) -> Document:
-    """A dead letter; with *attempts*, its whole history, and its copy if there is one."""
-    command = ObjectCommand(
-        letter.policy,
-        letter.policy_version,
-        letter.slot,
-        letter.action,
-        letter.bucket,
-        letter.key,
-        letter.etag,
-        letter.last_modified,
-        letter.upload_id,
-        letter.version_id,
-    )
-    document: Document = {
-        "operation_id": letter.operation_id.hex(),
-        "policy": letter.policy,
-        "policy_version": letter.policy_version,
-        "owner": letter.owner,
-        "superseded": letter.superseded,
-        "run_id": letter.run_id,
-        "command": command.message(),
-        "failure_class": letter.failure_class.value,
-        "error": letter.error,
-        "attempts": letter.attempts,
-        "redriven": letter.redriven,
-        "first_failed_at": when(letter.first_failed_at),
-        "last_failed_at": when(letter.last_failed_at),
-    }
-    if attempts is not None:
-        document["history"] = [_attempt(attempt) for attempt in attempts]
-        document["archive"] = archive_document(archive)
-    return document
-
-
-def evidence_document(operation: OperationRecord, attempts: Sequence[Attempt]) -> Document:
-    """Everything known of one operation: who, when, why, under which policy version."""
-    return {
-        "operation_id": operation.operation_id.hex(),
-        "policy": operation.policy,
-        "policy_version": operation.policy_version,
-        "owner": operation.owner,
-        "run_id": operation.run_id,
-        "slot": when(operation.slot),
-        "cutoff": when(operation.cutoff),
-        "action": operation.action,
-        "bucket": operation.bucket,
-        "key": operation.key,
-        "version_id": operation.version_id,
-        "etag": operation.etag,
-        "last_modified": when(operation.last_modified),
-        "size": operation.size,
-        "upload_id": operation.upload_id,
-        "seen_at": when(operation.seen_at),
-        "state": operation.state.value,
-        "held": operation.held,
-        "held_until": _held_until(operation),
-        "outcome": operation.outcome.value if operation.outcome else None,
-        "completed_at": when(operation.completed_at),
-        "completed_by": operation.completed_by,
-        "freed_bytes": operation.freed,
-        "failure_class": operation.failure_class.value if operation.failure_class else None,
-        "error": operation.error,
-        "redriven": operation.redriven,
-        "reappearances": operation.reappearances,
-        "corrects": operation.corrects.hex() if operation.corrects else None,
-        "reason": operation.reason,
-        "archive": archive_document(operation.archive),
-        "attempts": [_attempt(attempt) for attempt in attempts],
-    }
 
 
 def hold_document(hold: Hold) -> Document:
@@ -257,35 +192,10 @@ def uploads_document(run: Run) -> Document:
     return {name: run.uploads.get(name, 0) for name in ("scanned", "eligible")}
 
 
-def archive_document(archive: ArchiveRecord | None) -> Document | None:
-    """Where the copy of an archived object is."""
-    if archive is None:
-        return None
-    return {
-        "store": archive.store,
-        "bucket": archive.bucket,
-        "key": archive.key,
-        "etag": archive.etag,
-        "copied_at": when(archive.copied_at),
-        "restored_at": when(archive.restored_at),
-    }
+def _numbers(tallies: Tallies) -> dict[str, int]:
+    return {name: tally.n for name, tally in tallies.items()}
 
 
 def finished(run: Run) -> bool:
     """Whether a run came to a good end: drained, with nothing dead."""
     return run.state is RunState.DRAINED and not run.dead
-
-
-def _held_until(operation: OperationRecord) -> str | None:
-    """When a lock ends; None for what waits for a person, or for what lies under it."""
-    due_at = operation.due_at
-    return when(due_at) if operation.held and due_at is not None and due_at < NEVER else None
-
-
-def _attempt(attempt: Attempt) -> Document:
-    return {
-        "at": when(attempt.at),
-        "failure_class": attempt.failure_class.value,
-        "error": attempt.error,
-        "by": attempt.by,
-    }

@@ -1,13 +1,16 @@
 """`status`: is cleanup keeping up, and what stands in its way?"""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
 from bestbefore.domain.policy import Policy
+from bestbefore.domain.sizing import RECENT, planned_size
+from bestbefore.domain.throttle import Window, open_at, opens, zone
 from bestbefore.ports.calendar import Calendar
 from bestbefore.ports.controls import Controls
 from bestbefore.ports.holds import Holds
-from bestbefore.ports.records import Records
+from bestbefore.ports.records import PolicyRecord, Records
+from bestbefore.ports.throttle import Throttles
 from bestbefore.read.documents import Document, hold_document, when
 
 OVERDUE_AFTER = timedelta(hours=1)
@@ -20,6 +23,8 @@ def status_document(
     controls: Controls,
     calendar: Calendar,
     holds: Holds,
+    throttles: Throttles,
+    windows: Mapping[str, Window],
     state: Document,
     now: datetime,
 ) -> Document:
@@ -27,7 +32,8 @@ def status_document(
 
     ``overdue`` is what of a slot an hour ago or more is not done, from stored counts; what a
     fresh listing says is `verify`'s answer, repeated here with its time as ``verified``.
-    *state* is what `bestbefore.read.state` says about the database itself.
+    ``batch_size`` is how many rows the next batches have. *windows* are by the name of a database,
+    *state* is what `bestbefore.read.state` says about the state database itself.
     """
     known = {record.name: record for record in records.policies(now - OVERDUE_AFTER)}
     paused = {pause.policy: pause.reason for pause in controls.pauses(now)}
@@ -53,6 +59,7 @@ def status_document(
                 "held": record.held if record else 0,
                 "overdue": record.overdue if record else 0,
                 "oldest_overdue": when(record.oldest_overdue) if record else None,
+                "batch_size": _batch_size(policy, records) if policy else None,
                 "verified": verified
                 and {
                     "at": when(verified.at),
@@ -76,8 +83,53 @@ def status_document(
             for breaker in controls.breakers()
         ],
         "throttles": [
-            {"connection": name, "waiting": n, "next_due": when(due)}
-            for name, n, due in records.throttled(now)
+            *(
+                _throttle(name, "it asked to slow down", due, n)
+                for name, n, due in records.throttled(now)
+            ),
+            *(_throttle(*wait) for wait in throttles.waits(now)),
+            *_shut(policies, known, windows, now),
         ],
         "state": state,
     }
+
+
+def _batch_size(policy: Policy, records: Records) -> int | None:
+    """Of the next row batches; None where it is about objects."""
+    if not policy.about_rows:
+        return None
+    return planned_size(policy.rows, lambda: records.durations(policy.name, RECENT))
+
+
+def _throttle(
+    connection: str, reason: str, until: datetime | None, waiting: int | None = None
+) -> Document:
+    """What holds a connection back. ``waiting`` and ``next_due`` are about operations that a store
+    has sent back."""
+    return {
+        "connection": connection,
+        "reason": reason,
+        "until": when(until),
+        "waiting": waiting,
+        "next_due": None if waiting is None else when(until),
+    }
+
+
+def _shut(
+    policies: Mapping[str, Policy],
+    known: Mapping[str, PolicyRecord],
+    windows: Mapping[str, Window],
+    now: datetime,
+) -> Iterator[Document]:
+    """Databases with a backlog that are outside their window, once for each time zone."""
+    seen = set()
+    for name, policy in policies.items():
+        window = windows.get(policy.connection) if policy.about_rows else None
+        if window is None or name not in known or not known[name].backlog:
+            continue
+        there = zone(policy.timezone)
+        if not open_at(now, there, window) and (policy.connection, policy.timezone) not in seen:
+            seen.add((policy.connection, policy.timezone))
+            hours = "-".join(f"{hour:%H:%M}" for hour in window)
+            reason = f"window: {hours} in {policy.timezone}"
+            yield _throttle(policy.connection, reason, opens(now, there, window))

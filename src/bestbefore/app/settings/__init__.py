@@ -1,16 +1,26 @@
 """The configuration file: read with `load`, which raises `ConfigError`."""
 
-from bestbefore.app.settings.load import load, state_url
-from bestbefore.app.settings.model import QueueSettings, Settings, StateSettings, StoreSettings
+from bestbefore.app.settings.load import load
+from bestbefore.app.settings.model import (
+    DatabaseSettings,
+    QueueSettings,
+    Settings,
+    StateSettings,
+    StoreSettings,
+    ThrottleSettings,
+)
 from bestbefore.app.settings.problems import ConfigError, Problem, Unfit
+from bestbefore.app.settings.urls import state_url
 
 __all__ = [
     "ConfigError",
+    "DatabaseSettings",
     "Problem",
     "QueueSettings",
     "Settings",
     "StateSettings",
     "StoreSettings",
+    "ThrottleSettings",
     "Unfit",
     "load",
     "state_url",

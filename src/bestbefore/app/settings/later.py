@@ -5,18 +5,14 @@ from collections.abc import Mapping, Sequence
 from bestbefore.app.settings.problems import Place, Unfit, shown
 from bestbefore.domain.versions import Versions
 
-_REMOVE = "remove it until then"
-
 KEYS: Mapping[Place, Mapping[str, str]] = {
     (): {
         "serve": "the command line does everything there is so far",
-        "infrai": _REMOVE,
+        "infrai": "remove it until then",
         "schedule": "call `bestbefore run POLICY` from a crontab",
-        "databases": _REMOVE,
     },
     ("policies", "*"): {
         "catch_up": "remove it: a run takes all overdue work",
-        "rows": _REMOVE,
     },
 }
 """Keys by place, with what to do meanwhile."""
@@ -31,30 +27,31 @@ class NotYet(Unfit):
 
 def queue_kind(value: str) -> str:
     """``[queue] kind``"""
-    return _choice(value, ["state"], later=["sqs", "rabbitmq", "bullmq", "infrai"])
+    return choice(value, ["state"], later=["sqs", "rabbitmq", "bullmq", "infrai"])
 
 
 def store_kind(value: str) -> str:
     """``[stores.NAME] kind``"""
-    return _choice(value, ["s3", "directory"])
+    return choice(value, ["s3", "directory"])
 
 
 def action(value: str) -> str:
     """``[policies.NAME] action``"""
-    return _choice(value, ["delete", "archive"])
+    return choice(value, ["delete", "archive"])
 
 
 def folder_markers(value: str) -> str:
     """``[policies.NAME.objects] folder_markers``"""
-    return _choice(value, ["keep", "delete"])
+    return choice(value, ["keep", "delete"])
 
 
 def versions(value: str) -> str:
     """``[policies.NAME.objects] versions``"""
-    return _choice(value, [*Versions])
+    return choice(value, [*Versions])
 
 
-def _choice(value: str, available: Sequence[str], later: Sequence[str] = ()) -> str:
+def choice(value: str, available: Sequence[str], later: Sequence[str] = ()) -> str:
+    """*value* if it is one of those *available*; one of *later* is so far refused by name."""
     choices = " or ".join(map(shown, available))
     if value in later:
         raise NotYet(value, f"write {choices}")

@@ -7,25 +7,29 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
-from bestbefore.app.settings import rules, shape, values
+from bestbefore.app.settings import (
+    archive_rules,
+    built,
+    row_rules,
+    row_values,
+    rules,
+    shape,
+    values,
+)
 from bestbefore.app.settings.model import (
-    POSTGRESQL,
     SQLITE,
     QueueSettings,
     Settings,
     StateSettings,
     StoreSettings,
 )
-from bestbefore.app.settings.problems import ConfigError, Problem, Unfit, dotted, shown
-from bestbefore.app.settings.schema import File, ObjectsSection, PolicySection
+from bestbefore.app.settings.problems import ConfigError, Problem, dotted, shown
+from bestbefore.app.settings.raw import part
+from bestbefore.app.settings.schema import File
 from bestbefore.app.settings.sources import Sources
-from bestbefore.domain.archive import Archive
-from bestbefore.domain.failure import Attempts
+from bestbefore.app.settings.urls import DEFAULT_STATE, database_url, state_url
 from bestbefore.domain.finding import Finding, Level
-from bestbefore.domain.policy import ObjectSource, Policy, Reach
-from bestbefore.domain.versions import Versions
-
-_DEFAULT_STATE = "sqlite:///bestbefore.db"
+from bestbefore.domain.policy import ObjectSource
 
 
 def load(path: Path, environ: Mapping[str, str]) -> Settings:
@@ -42,8 +46,13 @@ def load(path: Path, environ: Mapping[str, str]) -> Settings:
     url = _state_url_of(raw, sources, folder)
     access = {
         name: _access(name, store, sources)
-        for name, store in rules.part(raw, "stores").items()
+        for name, store in part(raw, "stores").items()
         if isinstance(store, dict) and ("stores", name) not in veiled
+    }
+    addresses = {
+        name: _addresses(name, database, sources, folder)
+        for name, database in part(raw, "databases").items()
+        if isinstance(database, dict)
     }
     problems += sources.problems
     if file is None or problems:
@@ -58,14 +67,23 @@ def load(path: Path, environ: Mapping[str, str]) -> Settings:
         )
         for name, store in file.stores.items()
     }
-    policies = {name: _policy(name, policy) for name, policy in file.policies.items()}
-    if problems := list(rules.archives(policies, stores)):
+    databases = {
+        name: built.database(name, database, *addresses[name])
+        for name, database in file.databases.items()
+    }
+    policies = built.policies(file.policies, databases)
+    if problems := [
+        *archive_rules.places(policies, stores),
+        *row_rules.throttles(databases),
+        *row_rules.tables(policies, databases, url),
+    ]:
         raise ConfigError(str(path), problems)
     settings = Settings(
         path=path,
         state=StateSettings(url, file.state.keep),
         queue=QueueSettings(file.queue.kind, file.queue.lease),
         stores=MappingProxyType(stores),
+        databases=MappingProxyType(databases),
         policies=MappingProxyType(policies),
         warnings=tuple(_warnings(file)),
     )
@@ -101,45 +119,7 @@ def _state_url_of(raw: Mapping[str, Any], sources: Sources, folder: Path) -> str
     def check(url: str) -> str:
         return state_url(url, folder)
 
-    return sources.value(rules.part(raw, "state"), ("state",), "url", check) or check(
-        _DEFAULT_STATE
-    )
-
-
-def state_url(url: str, folder: Path) -> str:
-    """*url* if a state database can be there; raises Unfit, never showing what may be a password.
-
-    A relative SQLite file is relative to *folder*.
-    """
-    scheme, _, _ = url.partition(":")
-    if scheme.startswith("postgres"):
-        return _postgresql_url(url, scheme)
-    remedy = f'write for example "{_DEFAULT_STATE}"'
-    file = url.removeprefix(SQLITE)
-    if file == url:
-        raise Unfit(f"expected {SQLITE}FILE or {POSTGRESQL}…, found {shown(scheme)}", remedy)
-    if not file or file == ":memory:" or file.endswith("/"):
-        raise Unfit("expected a file, as the ledger outlives every process", remedy)
-    if "?" in file or not file.isprintable() or file.startswith(("~", "file:")):
-        raise Unfit(f"expected a plain path, found {shown(file)}", remedy)
-    return f"{SQLITE}{folder / file}"
-
-
-def _postgresql_url(url: str, scheme: str) -> str:
-    remedy = f'write "{POSTGRESQL}USER:PASSWORD@HOST:PORT/DATABASE"'
-    if not url.startswith(POSTGRESQL):
-        raise Unfit(f"expected {POSTGRESQL}…, found {shown(scheme)}", remedy)
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError as error:
-        raise Unfit(
-            "expected an address with a port that is a number",
-            f"{remedy}, with %2F for / and %40 for @ in the password",
-        ) from error
-    if not parts.path.strip("/") or not url.isprintable():
-        raise Unfit("expected the name of a database after the host", remedy)
-    return url
+    return sources.value(part(raw, "state"), ("state",), "url", check) or check(DEFAULT_STATE)
 
 
 def _access(name: str, raw: Mapping[str, Any], sources: Sources) -> dict[str, str | None]:
@@ -153,45 +133,19 @@ def _access(name: str, raw: Mapping[str, Any], sources: Sources) -> dict[str, st
     }
 
 
-def _policy(name: str, written: PolicySection) -> Policy:
-    return Policy(
-        name=name,
-        version=written.version,
-        owner=written.owner,
-        older_than=written.older_than,
-        source=_source(written.objects),
-        action=written.action,
-        archive=Archive(**written.archive.model_dump()) if written.archive else None,
-        schedule=written.schedule,
-        timezone=written.timezone,
-        priority=written.priority,
-        reach=Reach(written.max_deletes, written.max_fraction, written.first_run_limit),
-        attempts=Attempts(**written.attempts.model_dump()),
-    )
+def _addresses(
+    name: str, raw: Mapping[str, Any], sources: Sources, folder: Path
+) -> tuple[str, str | None]:
+    """Where a database is, empty where that is a problem; and what its throttle asks."""
 
+    def check(url: str) -> str:
+        return database_url(url, folder)
 
-def _source(written: ObjectsSection) -> ObjectSource:
-    return ObjectSource(
-        store=written.store,
-        bucket=written.bucket,
-        prefix=written.prefix or "",
-        match=written.match,
-        regex=written.regex,
-        min_size=written.min_size,
-        max_size=written.max_size,
-        folder_markers=written.folder_markers == "delete",
-        generation=written.generation,
-        keep_generations=written.keep_generations or 0,
-        keep_last=written.keep_last or 0,
-        keep_last_group=written.keep_last_group,
-        keep_last_min_size=written.keep_last_min_size,
-        storage_class=written.storage_class,
-        tags=written.tags,
-        lacks_tags=written.lacks_tags,
-        current_pointer=written.current_pointer,
-        abort_incomplete_uploads=written.abort_incomplete_uploads,
-        versions=Versions(written.versions) if written.versions else None,
-        bypass_governance=written.bypass_governance,
+    place = ("databases", name)
+    throttle = (*place, "throttle")
+    return (
+        sources.value(raw, place, "url", check) or "",
+        sources.value(part(raw, "throttle"), throttle, "http", row_values.address),
     )
 
 
@@ -200,8 +154,14 @@ def _exposed(settings: Settings) -> Iterator[Problem]:
     own = {"this file": settings.path, "the ledger's evidence": settings.evidence / "operations"}
     if settings.state.url.startswith(SQLITE):
         own["the ledger"] = settings.state.file
+    for database in settings.databases.values():
+        if database.url.startswith(SQLITE):
+            own[f"databases.{database.name}"] = Path(database.url.removeprefix(SQLITE))
     for policy in settings.policies.values():
-        source, root = policy.source, settings.stores[policy.source.store].root
+        source = policy.source
+        if not isinstance(source, ObjectSource):
+            continue
+        root = settings.stores[source.store].root
         if root is None:
             continue
         bucket = (root / source.bucket).resolve()
@@ -225,6 +185,14 @@ def _warnings(file: File) -> Iterator[Finding]:
             "state.url holds a password in the file itself",
             "use url_env or url_file, or leave it to PGPASSWORD or ~/.pgpass",
         )
+    for name, database in file.databases.items():
+        if database.url is not None and urlsplit(database.url).password is not None:
+            yield Finding(
+                "secret-in-file",
+                Level.WARNING,
+                f"{dotted(('databases', name, 'url'))} holds a password in the file itself",
+                "use url_env or url_file",
+            )
     for name, store in file.stores.items():
         if store.secret_access_key is not None:
             yield Finding(
@@ -246,8 +214,8 @@ def _warnings(file: File) -> Iterator[Finding]:
                 "less than a day",
                 "make sure that this is meant",
             )
-        prefix = policy.objects.prefix or ""
-        if "*" in prefix:
+        prefix = policy.objects and policy.objects.prefix
+        if prefix and "*" in prefix:
             yield Finding(
                 "pattern-in-prefix",
                 Level.WARNING,

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import time, timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from bestbefore.domain.finding import Finding
 from bestbefore.domain.policy import Policy
@@ -59,6 +60,50 @@ class StoreSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ThrottleSettings:
+    """What makes all work on a database wait: a replica that is further behind than
+    ``replica_lag``, statements of others that wait for locks longer than ``lock_wait``, a ``sql``
+    whose first value is above 0, or an ``http`` address that does not answer 200."""
+
+    replica_lag: timedelta | None = None
+    lock_wait: timedelta | None = None
+    sql: str | None = None
+    http: str | None = field(default=None, repr=False)  # may hold a token
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseSettings:
+    """One database whose rows policies are about; ``url`` may hold a password.
+
+    ``max_concurrency`` batches run at a time, ``rows_per_second`` go and ``pause`` passes after
+    each batch, for all workers together. Outside ``window``, two local times of day, nothing is
+    begun; it may reach over midnight.
+    """
+
+    name: str
+    url: str = field(repr=False)
+    max_concurrency: int = 4
+    rows_per_second: int | None = None
+    pause: timedelta = timedelta(0)
+    window: tuple[time, time] | None = None
+    throttle: ThrottleSettings = ThrottleSettings()
+
+    @property
+    def extra(self) -> str:
+        """The extra whose driver the URL needs; empty for SQLite, which comes with Python."""
+        if self.url.startswith("postgresql"):
+            return "postgresql"
+        return "" if self.url.startswith("sqlite") else "mysql"
+
+    @property
+    def place(self) -> str:
+        """Where the database is, without user and password."""
+        parts = urlsplit(self.url)
+        host = parts.netloc.rpartition("@")[2]
+        return f"{parts.scheme.partition('+')[0]}://{host}{parts.path}"
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """One configuration file. ``warnings`` are for a person to read; nothing depends on them."""
 
@@ -66,6 +111,7 @@ class Settings:
     state: StateSettings
     queue: QueueSettings
     stores: Mapping[str, StoreSettings]
+    databases: Mapping[str, DatabaseSettings]
     policies: Mapping[str, Policy]
     warnings: Sequence[Finding] = ()
 

@@ -4,18 +4,13 @@ They look at the file as it was written, so that they also speak where something
 what has another type than expected is left to `shape`.
 """
 
-from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
-from typing import Any
+from collections.abc import Iterator
 
-from bestbefore.app.settings import values
-from bestbefore.app.settings.model import StoreSettings
-from bestbefore.app.settings.problems import Place, Problem, Unfit, shown
+from bestbefore.app.settings import archive_rules, row_rules, values
+from bestbefore.app.settings.problems import Place, Problem, Unfit, section, shown
+from bestbefore.app.settings.raw import Raw, named, part
 from bestbefore.app.settings.schema import NAMED, StoreSection
-from bestbefore.domain.policy import Policy
 from bestbefore.domain.selection import MAX_KEY_BYTES
-
-Raw = Mapping[str, Any]
 
 _OF_OBJECTS = ("storage_class", "tags", "lacks_tags")
 """Keys about what only a stored object has."""
@@ -25,17 +20,23 @@ def check(raw: Raw) -> Iterator[Problem]:
     """Everything that several keys of the file get wrong together."""
     for name in NAMED:
         yield from _names(name, part(raw, name))
-    stores = part(raw, "stores")
+    stores, databases = part(raw, "stores"), part(raw, "databases")
     for name, store in stores.items():
         if isinstance(store, dict):
             yield from _kind(("stores", name), store)
+    for name, database in databases.items():
+        if isinstance(database, dict):
+            yield from row_rules.database(("databases", name), database, stores)
     for name, policy in part(raw, "policies").items():
-        objects = part(policy, "objects") if isinstance(policy, dict) else {}
-        if isinstance(policy, dict):
-            yield from _archive(("policies", name), policy, list(stores))
-        if objects:
+        if not isinstance(policy, dict):
+            continue
+        yield from _source(("policies", name), policy)
+        yield from archive_rules.check(("policies", name), policy, stores)
+        if rows := part(policy, "rows"):
+            yield from row_rules.rows(("policies", name, "rows"), policy, rows, databases)
+        if objects := part(policy, "objects"):
             place = ("policies", name, "objects")
-            yield from _store(place, objects, list(stores))
+            yield from named(place, objects, "store", stores)
             yield from _scope(place, objects)
             yield from _folders(place, objects, stores)
             yield from _choice(place, objects)
@@ -50,44 +51,6 @@ def check(raw: Raw) -> Iterator[Problem]:
                     "single versions are not archived, and a hidden object needs no archive",
                     'remove it, or write action = "delete"',
                 )
-
-
-def archives(
-    policies: Mapping[str, Policy], stores: Mapping[str, StoreSettings]
-) -> Iterator[Problem]:
-    """What is wrong with the places that policies archive to, once all of them are known."""
-    for name, policy in policies.items():
-        if policy.archive is None:
-            continue
-        place = ("policies", name, "archive")
-        here, there = stores[policy.source.store], stores[policy.archive.store]
-        if (here.kind, there.kind) != ("s3", "s3"):
-            yield Problem(
-                (*place, "store"), "only a store of kind s3 makes copies", "use two such stores"
-            )
-        elif here.endpoint_url != there.endpoint_url:
-            yield Problem(
-                (*place, "store"),
-                f"server-side copy needs one endpoint: {here.name} is at "
-                f"{here.endpoint_url or 'AWS'}, {there.name} at {there.endpoint_url or 'AWS'}",
-                "archive into a bucket of the same endpoint; a store's own replication can take "
-                "it elsewhere",
-            )
-        elif policy.source.bucket == policy.archive.bucket:
-            beginnings = policy.source.prefix, policy.archive.prefix
-            if beginnings[0].startswith(beginnings[1]) or beginnings[1].startswith(beginnings[0]):
-                yield Problem(
-                    (*place, "prefix"),
-                    f"{shown(beginnings[1])} and the policy's own {shown(beginnings[0])} are in "
-                    "one bucket and one lies in the other: it would archive its archive",
-                    'use another bucket, or a prefix beside it such as "archive/"',
-                )
-
-
-def part(raw: Raw, key: str) -> Raw:
-    """The section *key*; empty where it is missing or something else."""
-    found = raw.get(key)
-    return found if isinstance(found, dict) else {}
 
 
 def _names(sort: str, sections: Raw) -> Iterator[Problem]:
@@ -160,37 +123,21 @@ def _store_kind(objects: Raw, stores: Raw) -> object:
     return part(stores, name).get("kind") if isinstance(name, str) else None
 
 
-def _store(place: Place, objects: Raw, stores: list[str]) -> Iterator[Problem]:
-    name = objects.get("store")
-    if not isinstance(name, str) or name in stores or not name.strip():
-        return
-    if close := get_close_matches(name, stores, n=1):
-        remedy = f'did you mean "{close[0]}"?'
-    else:
-        remedy = f"add [stores.{name}]" + (f" or use {', '.join(stores)}" if stores else "")
-    yield Problem((*place, "store"), f"there is no store {shown(name)}", remedy)
-
-
-def _archive(place: Place, policy: Raw, stores: list[str]) -> Iterator[Problem]:
-    wanted = policy.get("action") == "archive"
-    if wanted != ("archive" in policy):
-        yield (
-            Problem(
-                (*place, "archive"),
-                'expected this section beside action = "archive", found none',
-                f"add [{'.'.join(place)}.archive] with store, bucket and prefix",
-            )
-            if wanted
-            else Problem(
-                (*place, "archive"),
-                'it is of no use without action = "archive"',
-                "write that, or remove the section",
-            )
+def _source(place: Place, policy: Raw) -> Iterator[Problem]:
+    """A policy is about objects or about rows."""
+    if "objects" in policy and "rows" in policy:
+        yield Problem(
+            (*place, "rows"),
+            "expected objects or rows, found both",
+            "keep one, and give the other a policy of its own",
         )
-    archive = part(policy, "archive")
-    if not archive:
-        return
-    yield from _store((*place, "archive"), archive, stores)
+    elif "objects" not in policy and "rows" not in policy:
+        yield Problem(
+            (*place, "objects"),
+            "expected this section, found none",
+            f"add {section((*place, 'objects'))}, or {section((*place, 'rows'))} for rows of a "
+            "table",
+        )
 
 
 def _scope(place: Place, objects: Raw) -> Iterator[Problem]:

@@ -4,16 +4,17 @@ Rules about several keys together are in `rules`; what later versions bring is i
 """
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import time, timedelta
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
 
-from bestbefore.app.settings import later, values
+from bestbefore.app.settings import later, row_values, spans, values
 from bestbefore.app.settings.problems import Place
 from bestbefore.domain.failure import Attempts
 from bestbefore.domain.policy import Reach
 from bestbefore.domain.retention import Age
+from bestbefore.domain.rows import Partitions, TimestampKind
 
 Text = Annotated[str, AfterValidator(values.resolved)]
 Label = Annotated[str, AfterValidator(values.label)]
@@ -23,6 +24,8 @@ Variable = Annotated[str, AfterValidator(values.variable)]
 Size = Annotated[int, PlainValidator(values.size)]
 Tries = Annotated[int, Field(ge=1, le=100)]
 Count = Annotated[int, Field(ge=1, le=10**15)]
+Table = Annotated[str, AfterValidator(row_values.table)]
+Wait = Annotated[timedelta, PlainValidator(spans.wait)]
 
 
 class Section(BaseModel):
@@ -44,7 +47,7 @@ class QueueSection(Section):
     """``[queue]``"""
 
     kind: Annotated[str, AfterValidator(later.queue_kind)] = "state"
-    lease: Annotated[timedelta, PlainValidator(values.lease)] = values.SHORTEST_LEASE
+    lease: Annotated[timedelta, PlainValidator(spans.lease)] = spans.SHORTEST_LEASE
 
 
 class StoreSection(Section):
@@ -62,6 +65,30 @@ class StoreSection(Section):
     secret_access_key_env: Variable | None = None
     secret_access_key_file: Text | None = None
     root: Annotated[str, AfterValidator(values.folder)] | None = None
+
+
+class ThrottleSection(Section):
+    """``[databases.NAME] throttle``"""
+
+    replica_lag: Wait | None = None
+    lock_wait: Wait | None = None
+    sql: Plain | None = None
+    http: Plain | None = None
+    http_env: Variable | None = None
+    http_file: Text | None = None
+
+
+class DatabaseSection(Section):
+    """``[databases.NAME]``"""
+
+    url: Plain | None = None
+    url_env: Variable | None = None
+    url_file: Text | None = None
+    max_concurrency: Annotated[int, Field(ge=1, le=64)] = 4
+    rows_per_second: Count | None = None
+    pause: Wait = timedelta(0)
+    window: Annotated[tuple[time, time] | None, PlainValidator(spans.window)] = None
+    throttle: ThrottleSection = ThrottleSection()
 
 
 class AttemptsSection(Section):
@@ -99,12 +126,36 @@ class ObjectsSection(Section):
     abort_incomplete_uploads: bool = False
 
 
+class RowsSection(Section):
+    """``[policies.NAME.rows]``"""
+
+    database: Text
+    table: Table
+    key: Annotated[tuple[str, ...], PlainValidator(row_values.key)] = ()
+    timestamp: Annotated[str, AfterValidator(row_values.column)]
+    timestamp_kind: Annotated[str, AfterValidator(row_values.timestamp_kind)] = TimestampKind.AUTO
+    timestamp_zone: Annotated[str, AfterValidator(values.timezone)] | None = None
+    where: Text | None = None
+    batch_size: Annotated[int, Field(ge=1, le=row_values.MOST_ROWS)] = 100
+    target_duration: Annotated[timedelta | None, PlainValidator(spans.target_duration)] = None
+    synchronous_below: Annotated[int, Field(ge=0, le=1_000_000)] = 1_000
+    synchronous_within: Annotated[timedelta, PlainValidator(spans.synchronous_within)] = timedelta(
+        seconds=10
+    )
+    dependents: Annotated[tuple[str, ...] | None, PlainValidator(row_values.dependents)] = None
+    partitions: Annotated[str, AfterValidator(row_values.partitions)] = Partitions.AUTO
+    completion: Annotated[str, AfterValidator(row_values.completion)] = "target"
+    allow_full_scan: bool = False
+
+
 class ArchiveSection(Section):
     """``[policies.NAME.archive]``"""
 
-    store: Text
-    bucket: Annotated[str, AfterValidator(values.bucket)]
+    store: Text | None = None
+    bucket: Annotated[str, AfterValidator(values.bucket)] | None = None
     prefix: Annotated[str, AfterValidator(values.archive_prefix)] = ""
+    table: Table | None = None
+    format: Annotated[str, AfterValidator(row_values.archive_format)] | None = None
 
 
 class PolicySection(Section):
@@ -122,7 +173,8 @@ class PolicySection(Section):
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
     attempts: AttemptsSection = AttemptsSection()
     archive: ArchiveSection | None = None
-    objects: ObjectsSection
+    objects: ObjectsSection | None = None
+    rows: RowsSection | None = None
 
 
 class File(Section):
@@ -131,10 +183,11 @@ class File(Section):
     state: StateSection = StateSection()
     queue: QueueSection = QueueSection()
     stores: dict[str, StoreSection] = {}
+    databases: dict[str, DatabaseSection] = {}
     policies: dict[str, PolicySection] = {}
 
 
-NAMED = ("stores", "policies")
+NAMED = ("stores", "databases", "policies")
 """Sections whose sections are named by the author."""
 
 SECTIONS: Mapping[Place, type[Section]] = {
@@ -142,9 +195,12 @@ SECTIONS: Mapping[Place, type[Section]] = {
     ("state",): StateSection,
     ("queue",): QueueSection,
     ("stores", "*"): StoreSection,
+    ("databases", "*"): DatabaseSection,
+    ("databases", "*", "throttle"): ThrottleSection,
     ("policies", "*"): PolicySection,
     ("policies", "*", "attempts"): AttemptsSection,
     ("policies", "*", "objects"): ObjectsSection,
+    ("policies", "*", "rows"): RowsSection,
     ("policies", "*", "archive"): ArchiveSection,
 }
 """What stands where; ``*`` is a name the author gave."""

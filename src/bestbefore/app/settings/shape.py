@@ -17,6 +17,9 @@ _EXAMPLES: Mapping[str, str] = {
     "older_than": 'older_than = "30d"',
     "kind": 'kind = "s3"',
     "store": 'store = "exports", the name of a [stores.NAME] section',
+    "database": 'database = "shop", the name of a [databases.NAME] section',
+    "table": 'table = "orders"',
+    "timestamp": 'timestamp = "created_at"',
     "bucket": 'bucket = "weekly-digests"',
 }
 
@@ -46,9 +49,7 @@ def check(raw: Mapping[str, Any]) -> tuple[File | None, list[Problem], set[Place
         details = error.errors(include_url=False)
     veiled = set(_veiled(details))
     problems = [
-        problem
-        for detail in details
-        if not _is_veiled(problem := _problem(detail), veiled) and not _follows(problem, raw)
+        problem for detail in details if not _is_veiled(problem := _problem(detail), veiled)
     ]
     return None, problems, veiled
 
@@ -78,8 +79,6 @@ def _problem(detail: ErrorDetails) -> Problem:
 
 def _missing(place: Place) -> Problem:
     home, key = place[:-1], place[-1]
-    if key == "objects":
-        return Problem(place, "expected this section, found none", f"add {section(place)}")
     return Problem(
         place, "expected this key, found none", f"add {_EXAMPLES[key]} to {section(home)}"
     )
@@ -94,12 +93,3 @@ def _veiled(details: list[ErrorDetails]) -> Iterator[Place]:
 
 def _is_veiled(problem: Problem, veiled: set[Place]) -> bool:
     return problem.place[:-1] in veiled and problem.place[-1] != "kind"
-
-
-def _follows(problem: Problem, raw: Mapping[str, Any]) -> bool:
-    """Whether *problem* only repeats another one: no objects, as the policy is about rows."""
-    match problem.place:
-        case ("policies", name, "objects"):
-            policy = raw["policies"][name]
-            return "rows" in policy and "objects" not in policy
-    return False

@@ -7,7 +7,7 @@ from typing import Any
 from bestbefore.app.settings.problems import Place, Problem, Unfit
 from bestbefore.app.settings.values import variable
 
-SECRETS = ("url", "endpoint_url", "access_key_id", "secret_access_key")
+SECRETS = ("url", "endpoint_url", "access_key_id", "secret_access_key", "http")
 """Keys that also come as ``*_env`` and ``*_file``, and whose values no message shows."""
 
 _MOST_BYTES = 64 * 1024

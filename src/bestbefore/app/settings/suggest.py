@@ -19,8 +19,14 @@ _USUAL: Mapping[str, str] = {
     "exclude": "regex",
     "glob": "match",
     "include": "match",
+    "chunk_size": "batch_size",
+    "condition": "where",
+    "dsn": "url",
+    "filter": "where",
     "limit": "max_deletes",
     "max_ratio": "max_fraction",
+    "primary_key": "key",
+    "timestamp_column": "timestamp",
     "tz": "timezone",
 }
 """What other tools call some of our keys."""
@@ -43,7 +49,8 @@ def unknown(place: Place) -> Problem:
         if meant in here:
             return Problem(place, what, f'did you mean "{meant}"?')
         return Problem(place, what, f'did you mean "{meant}" in {_homes(meant, home)}?')
-    elsewhere = {name for model in SECTIONS.values() for name in model.model_fields}
+    near = [model for other, model in SECTIONS.items() if other[:1] == home[:1]]
+    elsewhere = {name for model in near for name in model.model_fields}
     if close := _closest(normal, sorted(elsewhere)):
         return Problem(place, what, f'did you mean "{close}" in {_homes(close, home)}?')
     return Problem(place, what, f"{section(home)} takes {', '.join(here)}")

@@ -13,8 +13,6 @@ from bestbefore.domain.selection import impossible
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 NAME_RULE = "lower-case letters, digits, dots, underscores and hyphens, a letter or digit first"
 
-SHORTEST_LEASE = timedelta(seconds=60)
-LONGEST_LEASE = timedelta(hours=12)
 SHORTEST_KEEP = timedelta(days=7)
 
 _LONGEST_ARCHIVE_PREFIX = 500
@@ -66,20 +64,6 @@ def keep(value: object) -> Age:
             "noticed while the ledger remembers it",
         )
     return length
-
-
-def lease(value: object) -> timedelta:
-    """A time from `SHORTEST_LEASE` to `LONGEST_LEASE`."""
-    remedy = 'write a duration from "60s" to "12h", such as "60s" or "5min"'
-    try:
-        length = parse_age(value) if isinstance(value, str) else None
-    except ValueError:
-        length = None
-    if length is None or length.months:
-        raise Unfit(f"expected a duration, found {shown(value)}", remedy)
-    if not SHORTEST_LEASE.total_seconds() <= length.seconds <= LONGEST_LEASE.total_seconds():
-        raise Unfit(f"expected 60s to 12h, found {shown(value)}", remedy)
-    return timedelta(seconds=length.seconds)
 
 
 def size(value: object) -> int:
