@@ -2,9 +2,23 @@
 
 import argparse
 
-from bench import archive, commands, directory, memory, objects, versions
+from bench import (
+    archive,
+    commands,
+    directory,
+    memory,
+    objects,
+    rows_foreground,
+    rows_mariadb,
+    rows_memory,
+    rows_postgresql,
+    versions,
+)
 
-_ALL = ["objects", "archive", "directory", "versions", "commands", "memory"]
+_ALL = [
+    "objects", "archive", "directory", "versions", "commands", "memory",
+    "rows", "rows-mariadb", "rows-memory", "rows-foreground",
+]  # fmt: skip
 
 parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
 parser.add_argument("which", nargs="*", choices=[*_ALL, []])
@@ -13,6 +27,12 @@ parser.add_argument("--archived", type=int, default=5_000, help="objects per arc
 parser.add_argument("--versions", type=int, default=20_000, help="versions per purge")
 parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds")
 parser.add_argument("--commands", type=int, default=1_000_000, help="commands with a null store")
+parser.add_argument(
+    "--rows",
+    type=int,
+    default=1_000_000,
+    help="rows of a table, half of them old; half as many on MariaDB, ten times as many for memory",
+)
 arguments = parser.parse_args()
 which = arguments.which or _ALL
 
@@ -28,3 +48,11 @@ if "commands" in which:
     commands.measure(arguments.commands)
 if "memory" in which:
     memory.measure()
+if "rows" in which:
+    rows_postgresql.measure(arguments.rows, arguments.rounds)
+if "rows-mariadb" in which:
+    rows_mariadb.measure(arguments.rows // 2, arguments.rounds)
+if "rows-memory" in which:
+    rows_memory.measure(arguments.rows * 10)
+if "rows-foreground" in which:
+    rows_foreground.measure(arguments.rows, arguments.rounds)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bestbefore.app.clock import SystemClock
 from bestbefore.app.settings import QueueSettings, Settings, StateSettings, StoreSettings
-from bestbefore.app.system import Store, System, collect_rarely
+from bestbefore.app.system import Store, System, collect_rarely, connect_tables
 from bestbefore.domain.failure import Failure
 from bestbefore.domain.finding import Finding
 from bestbefore.domain.outcome import Outcome
@@ -66,9 +66,10 @@ def system(folder: Path, objects: int, rule: Policy, url: str | None = None) -> 
         state=StateSettings(url or f"sqlite:///{folder / 'state.db'}"),
         queue=QueueSettings(),
         stores={"null": StoreSettings("null", "s3")},
+        databases={},
         policies={rule.name: rule},
     )
-    return System(settings, SystemClock(), lambda *_: Store(store, store))
+    return System(settings, SystemClock(), lambda *_: Store(store, store), connect_tables)
 
 
 def _key(number: int) -> str:

@@ -14,7 +14,8 @@ HERE = Path(sys.executable).parent
 
 
 class Contest(Protocol):
-    """What is measured. ``contestants`` do the same and return their seconds, the peer first."""
+    """What is measured. ``contestants`` do the same and return their seconds; the first is what the
+    others are held against."""
 
     contestants: dict[str, Callable[[], float]]
 
@@ -27,8 +28,8 @@ class Contest(Protocol):
         ...
 
 
-def hold(contest: Contest, rounds: int, title: str, things: int) -> None:
-    """Print the median of each contestant, and its ratio to that of the first."""
+def hold(contest: Contest, rounds: int, title: str, things: int) -> dict[str, float]:
+    """Print the median of each contestant, and its ratio to that of the first. Returns them."""
     times: dict[str, list[float]] = {name: [] for name in contest.contestants}
     for number in range(1, rounds + 1):
         for name, run in contest.contestants.items():
@@ -38,10 +39,11 @@ def hold(contest: Contest, rounds: int, title: str, things: int) -> None:
             line = f"round {number}/{rounds}  {name:<44}{times[name][-1]:7.2f} s"
             print(line, file=sys.stderr, flush=True)
     medians = {name: statistics.median(seconds) for name, seconds in times.items()}
-    peer = next(iter(medians.values()))
+    first = next(iter(medians.values()))
     print(f"\n{title}, median of {rounds} interleaved rounds")
     for name, median in medians.items():
-        print(f"  {name:<46}{median:7.2f} s  {things / median:>9,.0f}/s  {median / peer:7.2f}x")
+        print(f"  {name:<46}{median:7.2f} s  {things / median:>9,.0f}/s  {median / first:7.2f}x")
+    return medians
 
 
 def timed(*words: str, env: Mapping[str, str] | None = None) -> float:
@@ -66,6 +68,9 @@ class Bestbefore:
         self.folder.mkdir()
         (self.folder / "bestbefore.toml").write_text(configuration)
 
-    def __call__(self, *words: str) -> float:
+    def command(self, *words: str) -> list[str]:
         config = str(self.folder / "bestbefore.toml")
-        return timed(str(HERE / "bestbefore"), *words, "--config", config, "--json", env=self._env)
+        return [str(HERE / "bestbefore"), *words, "--config", config, "--json"]
+
+    def __call__(self, *words: str) -> float:
+        return timed(*self.command(*words), env=self._env)
