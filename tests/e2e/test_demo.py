@@ -1,4 +1,4 @@
-"""`bestbefore demo` as a newcomer starts it: a real store, real workers, every claim checked."""
+"""`bestbefore demo` as a newcomer starts it: a real store, a real table, every claim checked."""
 
 import json
 import os
@@ -45,4 +45,7 @@ def test_the_demo_keeps_what_it_promises_and_leaves_nothing_behind(tmp_path: Pat
     assert said["dead_letters"] == said["redriven"] == 40
     assert said["overdue"] == 0
     assert said["left_in_store"] == said["kept"] + 2  # one came meanwhile, one was overwritten
+    assert said["rows_before"] == 1_000_000
+    assert 0.4 < said["rows_deleted"] / said["rows_before"] < 0.5
+    assert said["replayed"] == said["batches"] > 400
     assert not list(tmp_path.iterdir())

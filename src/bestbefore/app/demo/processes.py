@@ -53,14 +53,20 @@ class Processes:
         process = self._spawn(_COMMAND, *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         return Running(shlex.join(["bestbefore", *arguments]), process)
 
-    def run(self, *arguments: str, expect: int = 0) -> Answer:
-        """Run ``bestbefore ARGUMENTS`` to its end, which has to be exit status *expect*."""
+    def run(self, *arguments: str, expect: int | None = 0) -> Answer:
+        """Run ``bestbefore ARGUMENTS`` to its end, which has to be exit status *expect*; None
+        takes what it says either way."""
         return self.start(*arguments).end(expect)
 
-    def start_failing_worker(self, name: str) -> "FailingWorker":
+    def start_failing_worker(self, name: str, *arguments: str) -> "FailingWorker":
+        """Start the demo's own worker, with its remarks in a file called after *name*."""
         with (self.folder / f"{name}.log").open("w") as log:
             process = self._spawn(
-                _FAILING_WORKER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
+                _FAILING_WORKER,
+                *arguments,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
             )
         return FailingWorker(process, Path(log.name))
 
@@ -85,11 +91,11 @@ class Running:
     line: str
     _process: "subprocess.Popen[str]"
 
-    def end(self, expect: int = 0) -> Answer:
+    def end(self, expect: int | None = 0) -> Answer:
         """Wait for its end, which has to be exit status *expect*."""
         output, remarks = self._process.communicate()
         status = self._process.returncode
-        if status != expect:
+        if status not in (expect, *((0, 1) if expect is None else ())):
             said = f"{output}{remarks}"
             raise Unexpected(f"`{self.line}` ended with {status}, not {expect}:\n{said}")
         return Answer(self.line, output, remarks)
@@ -105,6 +111,10 @@ class FailingWorker:
     def caught(self) -> InHand:
         """Wait until it has deleted its second batch and recorded nothing of it."""
         return InHand(*map(int, self._line().split()))
+
+    def stopped(self) -> None:
+        """Wait until it has come to the instant in which it is to be lost."""
+        self._line()
 
     def kill(self) -> None:
         """``kill -9``."""

@@ -5,13 +5,12 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from bestbefore.adapters.objects.s3.seaweed import Seaweed
-from bestbefore.app.demo.processes import Answer, FailingWorker, InHand, Processes, Unexpected
+from bestbefore.app.demo.processes import FailingWorker, InHand, Processes
 from bestbefore.app.demo.sample import (
     CURRENT,
     DENIED,
@@ -21,64 +20,39 @@ from bestbefore.app.demo.sample import (
     PREFIX,
     Sample,
 )
+from bestbefore.app.demo.shipments import Shipments
+from bestbefore.app.demo.telling import Summary, Teller, prove
 from bestbefore.app.demo.worker import LEASE
 
 
-class Teller(Protocol):
-    """Whoever tells the story to a person."""
-
-    def chapter(self, title: str) -> None:
-        """A new part begins."""
-
-    def say(self, text: str) -> None:
-        """A sentence or two."""
-
-    def show(self, answer: Answer, lines: int) -> None:
-        """A command as it was typed, and what it said: of a long table the first *lines*."""
-
-    def proven(self, claim: str) -> None:
-        """*claim* was checked, and it holds."""
-
-    def waiting(self, what: str) -> AbstractContextManager[object]:
-        """Something takes a moment."""
-
-
-@dataclass(slots=True)
-class Summary:
-    """The numbers at the end."""
-
-    seconds: float = 0.0
-    uploaded: int = 0
-    odd_keys: int = 0
-    kept: int = 0
-    planned: int = 0
-    outcomes: dict[str, int] = field(default_factory=dict)
-    taken_twice: int = 0
-    late_results_refused: int = 0
-    dead_letters: int = 0
-    redriven: int = 0
-    overdue: int = 0
-    evidence: int = 0
-    left_in_store: int = 0
-    proven: list[str] = field(default_factory=list)
-
-
 @contextmanager
-def staged(teller: Teller) -> Iterator["Story"]:
-    """A story whose server, processes and files are gone on leaving, however that happens."""
+def staged(teller: Teller, keep: Path | None = None) -> Iterator["Story"]:
+    """A story whose server, processes and files are gone on leaving, however that happens, but for
+    what goes into *keep*."""
     with ExitStack() as ending:
         folder = Path(ending.enter_context(tempfile.TemporaryDirectory(prefix="bestbefore-demo-")))
         with teller.waiting("starting an S3 server"):
             server = ending.enter_context(Seaweed(folder / "store"))
         sample = Sample(server)
         processes = Processes(folder, sample.configure(folder), ending)
-        yield Story(teller, sample, processes)
+        (beside := folder / "shipments").mkdir()
+        rows = Processes(beside, {}, ending)
+        yield Story(teller, sample, processes, rows, keep)
 
 
 class Story:
     """One run of the demo. Raises Unexpected as soon as something is not as it says."""
 
-    def __init__(self, teller: Teller, sample: Sample, processes: Processes) -> None:
+    def __init__(
+        self,
+        teller: Teller,
+        sample: Sample,
+        processes: Processes,
+        beside: Processes,
+        keep: Path | None,
+    ) -> None:
+        self._keep = keep
+        self._beside = beside
         self._teller = teller
         self._sample = sample
         self._processes = processes
@@ -86,7 +60,7 @@ class Story:
         self._overwritten = ""
 
     def tell(self) -> Summary:
-        """Everything, from the upload to the proof."""
+        """Everything: a bucket, from the upload to the proof, and then a table."""
         began = time.monotonic()
         self._fill_the_store()
         run_id = self._look_before_leaping()
@@ -96,6 +70,7 @@ class Story:
         self._wake(frozen, stuck)
         self._correct_the_cause()
         self._prove_it(run_id)
+        Shipments(self._teller, self._beside, self._summary, self._keep).tell()
         self._summary.seconds = round(time.monotonic() - began, 1)
         return self._summary
 
@@ -262,7 +237,4 @@ class Story:
         return self._processes.run(*arguments, "--json").document
 
     def _prove(self, claim: str, holds: bool) -> None:
-        if not holds:
-            raise Unexpected(f"this does not hold: {claim}")
-        self._summary.proven.append(claim)
-        self._teller.proven(claim)
+        prove(self._teller, self._summary, claim, holds)

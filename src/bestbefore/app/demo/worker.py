@@ -1,9 +1,10 @@
-"""A worker that can be caught at the worst instant: deleted in the store, not yet recorded.
+"""A worker that can be caught at the worst instant: deleted, and not yet recorded.
 
 It is the product's own worker with two differences. Its lease is a few seconds, where a
 configuration takes nothing below 60, so that nobody has to watch a minute pass. And once its
 second batch has been deleted it says so and waits for a line on its standard input, so that
-whoever started it can kill or freeze it right there.
+whoever started it can kill or freeze it right there. With ``--rows before`` or ``--rows after`` it
+is about a table, and waits just before or just after the COMMIT.
 """
 
 import json
@@ -13,16 +14,20 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
+from sqlalchemy import Connection, Engine, event
+
 from bestbefore.adapters.objects import s3
 from bestbefore.app.clock import SystemClock
-from bestbefore.app.settings import StoreSettings, load
-from bestbefore.app.system import Store, System
+from bestbefore.app.settings import DatabaseSettings, StoreSettings, load
+from bestbefore.app.system import Store, System, Tables, connect_tables
 from bestbefore.domain.failure import Failure
 from bestbefore.domain.finding import Finding
 from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.rows import Divided, Effect, RowSource
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.endpoints import EndpointMemory
 from bestbefore.ports.objects import ObjectDeleter, Target, Upload
+from bestbefore.ports.rows import RowDeleter, RowTask
 from bestbefore.read.documents import work_document
 from bestbefore.stages.work import Options
 
@@ -65,9 +70,53 @@ def _store(settings: StoreSettings, clock: Clock, _memory: EndpointMemory) -> St
     return Store(s3.S3Lister(there, clock), _Seam(s3.S3Deleter(there, clock)))
 
 
+class _RowSeam:
+    """A `RowDeleter` that waits around a COMMIT."""
+
+    def __init__(self, inner: RowDeleter, instant: str) -> None:
+        self._inner = inner
+        self._batches = 0
+        self._instant = instant
+        if instant == "before":
+            event.listen(Engine, "commit", self._commit)
+
+    def delete(self, source: RowSource, task: RowTask, by: str) -> Effect | Divided | Failure:
+        self._batches += 1
+        end = self._inner.delete(source, task, by)
+        if self._instant == "after" and self._batches == _BATCH_TO_STOP_IN:
+            _wait()
+        return end
+
+    def divide(self, source: RowSource, task: RowTask) -> Divided | Failure:
+        return self._inner.divide(source, task)
+
+    def check(self, source: RowSource) -> Sequence[Finding]:
+        return self._inner.check(source)
+
+    def _commit(self, connection: Connection) -> None:
+        is_target = str(connection.engine.url.database).endswith("shipments.db")
+        if is_target and self._batches == _BATCH_TO_STOP_IN and _has_changed(connection):
+            _wait()
+
+
+def _has_changed(connection: Connection) -> bool:
+    return bool(connection.exec_driver_sql("SELECT total_changes()").scalar())
+
+
+def _wait() -> None:
+    print("here", flush=True)  # noqa: T201  (to whoever started this)
+    if not sys.stdin.readline():
+        os._exit(1)
+
+
+def _tables(settings: DatabaseSettings) -> Tables:
+    tables = connect_tables(settings)
+    return Tables(tables.reader, _RowSeam(tables.deleter, sys.argv[-1]))
+
+
 def main() -> None:
     """Work until nothing is left that could be done; print the report as one line of JSON."""
-    system = System(load(Path("bestbefore.toml"), os.environ), SystemClock(), _store)
+    system = System(load(Path("bestbefore.toml"), os.environ), SystemClock(), _store, _tables)
     options = Options(lease=LEASE, concurrency=1, drain=True)
     report = system.worker(options, stopping=lambda: False).run()
     print(json.dumps(work_document(report)), flush=True)  # noqa: T201
