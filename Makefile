@@ -3,6 +3,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 LOCKS := dev demo bench
+EXTRAS := s3 postgresql mysql parquet tune
+DEMO_EXTRAS := s3 tune
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -11,7 +13,7 @@ ARGS ?=
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
 
-demo: $(VENV)/demo.installed ## See it work on a real S3 server of its own (about a minute)
+demo: $(VENV)/demo.installed ## See it work on an S3 server and a table of its own (two minutes)
 	@$(BIN)/bestbefore demo $(ARGS)
 
 check: $(VENV)/dev.installed ## Lint, types, layers and unit tests: before every commit
@@ -34,8 +36,10 @@ bench: $(VENV)/bench.installed ## Measure the speed beside other tools
 lock: ## Resolve requirements/*.txt again (needs uv; UPGRADE=--upgrade for newer versions)
 	@set -e; for name in $(LOCKS); do \
 		beside="$$([ $$name = dev ] || echo --constraints requirements/dev.txt)"; \
+		extras="$$([ $$name = demo ] && echo $(addprefix --extra=,$(DEMO_EXTRAS)) \
+			|| echo $(addprefix --extra=,$(EXTRAS)))"; \
 		uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-			--no-emit-index-url --no-emit-find-links --extra s3 --extra postgresql --group $$name $(UPGRADE) $$beside \
+			--no-emit-index-url --no-emit-find-links $$extras --group $$name $(UPGRADE) $$beside \
 			--output-file requirements/$$name.txt pyproject.toml requirements/build.in; \
 		echo "locked requirements/$$name.txt"; \
 	done

@@ -9,6 +9,11 @@ pytest_plugins = [
     "support.settings",
     "support.directory",
     "support.postgresql",
+    "support.pgbouncer",
     "support.versions",
     "support.stacks",
+    "support.mariadb",
+    "support.row_databases",
+    "support.cli_shop",
+    "support.row_archives",
 ]

@@ -21,7 +21,7 @@ from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.retention import Age
 from bestbefore.ports.ledger import DeadFilter
 from bestbefore.ports.records import OperationFilter
-from bestbefore.read.documents import evidence_document
+from bestbefore.read.operations import evidence_document
 from support.audit import Audit
 from support.cli import Cli, fill
 from support.faults import FaultyS3

@@ -137,13 +137,13 @@ def test_where_archived_objects_go_is_part_of_a_version_and_changes_no_other_pol
 def test_a_key_is_refused_once_its_copys_key_would_be_too_long(letter: str) -> None:
     archive = Archive("cold", "archive", "ä/")
     room = MAX_KEY_BYTES - archive.added_bytes - len("exports/")
-    selector = Selector.of(POLICY.source, NOW, NOW, archive.added_bytes)
+    selector = Selector.of(POLICY.objects, NOW, NOW, archive.added_bytes)
     fits = (
         "exports/" + "k" * (room % len(letter.encode())) + letter * (room // len(letter.encode()))
     )
     assert selector.judge(listed(fits)) is Verdict.ELIGIBLE
     assert selector.judge(listed(fits + "k")) is Verdict.REFUSED
-    assert Selector.of(POLICY.source, NOW, NOW).judge(listed(fits + "k")) is Verdict.ELIGIBLE
+    assert Selector.of(POLICY.objects, NOW, NOW).judge(listed(fits + "k")) is Verdict.ELIGIBLE
 
 
 @pytest.mark.parametrize(
