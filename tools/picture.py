@@ -1,6 +1,6 @@
 """Draw what a terminal showed: ANSI text on standard input, SVG on standard output.
 
-    script --quiet --command "make demo" | python tools/picture.py "make demo" "4. " > demo.svg
+    script --quiet --command "make demo" | python tools/picture.py "make demo" "9. " > demo.svg
 
 The second argument is how the first line to draw begins. What only moves the cursor is left out.
 """

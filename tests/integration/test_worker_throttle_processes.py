@@ -92,7 +92,9 @@ def test_three_processes_run_no_more_batches_at_a_time_than_one_may(place: Place
         assert child.wait() == 0, child.said()
     assert place.left() == 0
     with closing(sqlite3.connect(ledger)) as connection:
-        assert connection.execute("SELECT n, most FROM inside").fetchall() == [(0, 3)]
+        ((inside, most),) = connection.execute("SELECT n, most FROM inside").fetchall()
+    # Whether three ever meet is up to the scheduler of a busy machine.
+    assert (inside, most in (2, 3)) == (0, True)
     assert place.read(sa.select(row_slots)) == [], "and they leave nothing behind"
 
 

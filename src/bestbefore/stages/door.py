@@ -179,7 +179,7 @@ class Door:
 
     def close(self, out: int, now: datetime) -> None:
         """See `Gate.close`."""
-        if self._slots:
+        if self._asked_at > EPOCH:  # also what was only asked for keeps others waiting
             self._hold(0, out, now)
         if self.bounds.watch is not None:
             self.bounds.watch.close()
