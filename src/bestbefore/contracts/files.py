@@ -19,7 +19,7 @@ import pytest
 
 from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.finding import Level
-from bestbefore.domain.row_file import Cell, CellKind, FileColumn, RowFile, literal
+from bestbefore.domain.row_file import Cell, CellKind, FileColumn, RowFile, written
 from bestbefore.ports.files import FileStore, RowFormat
 from bestbefore.ports.objects import StoreError
 
@@ -72,16 +72,16 @@ class FileStoreContract:
     def test_who_reads_meanwhile_never_sees_half_a_file(self, there: FileWorld) -> None:
         bodies = [letter * 400_000 for letter in (b"a", b"b")]
         there.put("a.jsonl", bodies[0])
-        written = threading.Event()
+        ended = threading.Event()
 
         def write() -> None:
             for n in range(10):
                 there.put("a.jsonl", bodies[n % 2])
-            written.set()
+            ended.set()
 
         with ThreadPoolExecutor(1) as thread:
             writer = thread.submit(write)
-            while not written.is_set() and not writer.done():
+            while not ended.is_set() and not writer.done():
                 assert there.get("a.jsonl") in bodies
             writer.result()
 
@@ -151,7 +151,7 @@ def a_file(columns: dict[str, tuple[CellKind, list[Cell]]]) -> RowFile:
 
 def cells(file: RowFile) -> list[list[str]]:
     """The values of *file* so that 1, 1.0 and True are not the same."""
-    return [[literal(cell) for cell in row] for row in file.rows]
+    return [[written(cell) for cell in row] for row in file.rows]
 
 
 class RowFormatContract:

@@ -59,7 +59,7 @@ class RowFile:
         """SHA-256 over the rows' values, the same for every format and for the table itself."""
         summed = sha256()
         for row in self.rows:
-            summed.update(f"[{','.join(map(literal, row))}]\n".encode())
+            summed.update(f"{written(row)}\n".encode())
         return summed.digest()
 
     def header(self) -> dict[str, object]:
@@ -114,22 +114,37 @@ def _not_ours(error: Exception) -> ValueError:
     return ValueError(f"what it says about itself is incomplete ({error!r})")
 
 
-def literal(cell: Cell) -> str:
-    """*cell* as JSON from which `cell_of` gets exactly it."""
-    match cell:
-        case bytes():
-            return json.dumps({_BYTES: b64encode(cell).decode()})
-        case float() if not math.isfinite(cell):
-            return json.dumps({_FLOAT: str(cell)})
-        case _:
-            return json.dumps(cell, ensure_ascii=False)
+def written(value: Cell | Row | Mapping[str, Cell]) -> str:
+    """A cell, or some of them, as JSON from which `cell_of` gets exactly what went in."""
+    try:
+        return _JSON.encode(value)
+    except ValueError:  # a float that JSON has no number for
+        match value:
+            case tuple():
+                return _JSON.encode([_finite(cell) for cell in value])
+            case Mapping():
+                return _JSON.encode({name: _finite(cell) for name, cell in value.items()})
+            case _:
+                return _JSON.encode(_finite(value))
+
+
+def _finite(cell: Cell) -> Any:
+    odd = isinstance(cell, float) and not math.isfinite(cell)
+    return {_FLOAT: str(cell)} if odd else cell
+
+
+def _as_text(cell: bytes) -> dict[str, str]:
+    return {_BYTES: b64encode(cell).decode()}
+
+
+_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_as_text)
 
 
 def cell_of(value: object) -> Cell:
     """The cell of which *value* is the JSON, already read. Raises ValueError if it is none."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
     match value:
-        case None | bool() | int() | float() | str():
-            return value
         case {"base64": str() as text, **more} if not more:
             return b64decode(text, validate=True)
         case {"float": str() as text, **more} if not more:

@@ -2,7 +2,7 @@
 
 import json
 
-from bestbefore.domain.row_file import Row, RowFile, cell_of, columns_of, literal, row_file
+from bestbefore.domain.row_file import Row, RowFile, cell_of, columns_of, row_file, written
 
 
 class JsonLines:
@@ -13,11 +13,9 @@ class JsonLines:
     """
 
     def encode(self, file: RowFile) -> bytes:
-        names = [json.dumps(column.name, ensure_ascii=False) for column in file.columns]
+        names = [column.name for column in file.columns]
         lines = [json.dumps({"bestbefore": file.header()}, ensure_ascii=False)]
-        for row in file.rows:
-            cells = zip(names, map(literal, row), strict=True)
-            lines.append("{" + ", ".join(f"{name}: {cell}" for name, cell in cells) + "}")
+        lines += (written(dict(zip(names, row, strict=True))) for row in file.rows)
         return "".join(f"{line}\n" for line in lines).encode()
 
     def decode(self, body: bytes) -> RowFile:

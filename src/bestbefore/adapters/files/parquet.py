@@ -17,8 +17,8 @@ from bestbefore.domain.row_file import (
     RowFile,
     cell_of,
     columns_of,
-    literal,
     row_file,
+    written,
 )
 
 _ABOUT = b"bestbefore"
@@ -67,7 +67,7 @@ class Parquet:
             array = _typed(column, cells)
             if array is None:
                 as_json.append(column.name)
-                array = pa.array([None if c is None else literal(c) for c in cells], pa.string())
+                array = pa.array([None if c is None else written(c) for c in cells], pa.string())
             fields.append(pa.field(column.name, array.type))
             arrays.append(array)
         about = {_ABOUT: _json(file.header()), _AS_JSON: _json(as_json)}
@@ -107,7 +107,7 @@ def _typed(column: FileColumn, cells: Sequence[Cell]) -> pa.Array | None:
     except (ValueError, TypeError, ArithmeticError):
         return None
     # By what they are as JSON, as Python takes 1, 1.0 and True for the same.
-    return array if list(map(literal, back)) == list(map(literal, cells)) else None
+    return array if written(tuple(back)) == written(tuple(cells)) else None
 
 
 def _cells(column: FileColumn, values: Sequence[Any], *, as_json: bool) -> Sequence[Cell]:

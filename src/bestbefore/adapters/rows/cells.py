@@ -5,7 +5,7 @@ database as the text that it renders, and goes back as that text.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -29,11 +29,11 @@ class Cells(Protocol):
         ...
 
     def read(self, value: Expression, column: Column) -> Expression:
-        """*value* of *column* as what has to be selected for `cell`."""
+        """*value* of *column* as what has to be selected."""
         ...
 
-    def cell(self, value: Any, column: Column) -> Cell:
-        """What the driver gave for `read`, as a cell."""
+    def reader(self, column: Column) -> Callable[[Any], Cell] | None:
+        """What makes a cell of what the driver gave for `read`, if it is not one; not of NULL."""
         ...
 
     def value(self, cell: Cell, column: Column) -> Any:
@@ -62,10 +62,8 @@ class _Postgresql:
     def read(self, value: Expression, column: Column) -> Expression:
         return value if self.kind(column) in _RAW else cast(value, "text")
 
-    def cell(self, value: Any, column: Column) -> Cell:
-        if isinstance(value, str) and self.kind(column) in _TIMES:
-            return _iso(value)
-        return value  # type: ignore[no-any-return]
+    def reader(self, column: Column) -> Callable[[Any], Cell] | None:
+        return _iso if self.kind(column) in _TIMES else None
 
     def value(self, cell: Cell, column: Column) -> Any:  # noqa: ARG002
         return cell  # a text of no type, which the server reads as it reads any input
@@ -99,11 +97,14 @@ class _Mariadb:
             return value
         return cast(value, "CHAR")
 
-    def cell(self, value: Any, column: Column) -> Cell:
-        if isinstance(value, str) and self.kind(column) in _TIMES:
-            zone = "+00" if self.kind(column) is CellKind.INSTANT else ""
-            return _iso(value + zone) if _MOMENT.fullmatch(value) else value
-        return value  # type: ignore[no-any-return]
+    def reader(self, column: Column) -> Callable[[Any], Cell] | None:
+        match self.kind(column):
+            case CellKind.INSTANT:
+                return _iso_in_utc
+            case CellKind.DATETIME:
+                return _iso
+            case _:
+                return None
 
     def value(self, cell: Cell, column: Column) -> Any:
         if isinstance(cell, str) and self.kind(column) is CellKind.INSTANT:
@@ -130,8 +131,8 @@ class _Sqlite:
     def read(self, value: Expression, column: Column) -> Expression:  # noqa: ARG002
         return value
 
-    def cell(self, value: Any, column: Column) -> Cell:  # noqa: ARG002
-        return value  # type: ignore[no-any-return]
+    def reader(self, column: Column) -> None:  # noqa: ARG002
+        return None
 
     def value(self, cell: Cell, column: Column) -> Any:  # noqa: ARG002
         return cell
@@ -148,6 +149,11 @@ _CELLS: Mapping[str, Cells] = {
 def cells_of(connection: sa.Connection) -> Cells:
     """How the database of *connection* has its values read and written."""
     return _CELLS[connection.dialect.name]
+
+
+def _iso_in_utc(text: str) -> str:
+    """`_iso` of an instant that is written without an offset, as the session's is UTC."""
+    return _iso(f"{text}+00") if _MOMENT.fullmatch(text) else text
 
 
 def _iso(text: str) -> str:

@@ -9,7 +9,7 @@ from bestbefore.adapters.rows.cells import cells_of
 from bestbefore.adapters.rows.dependents import Node
 from bestbefore.adapters.rows.keys import Key, chosen
 from bestbefore.adapters.rows.table import Target
-from bestbefore.domain.row_file import FileColumn, Row, RowFile, literal
+from bestbefore.domain.row_file import FileColumn, Row, RowFile, written
 from bestbefore.ports.rows import RowTask
 
 
@@ -23,6 +23,8 @@ class Filing:
         self._node = node
         self._cells = cells_of(connection)
         self._columns = [column for column in target.columns.values() if not column.generated]
+        readers = enumerate(map(self._cells.reader, self._columns))
+        self._readers = [(place, reader) for place, reader in readers if reader is not None]
 
     def pick(
         self, condition: sa.ColumnElement[bool], limit: int, *, lock: bool
@@ -69,7 +71,7 @@ class Filing:
         for condition in chosen(self._connection, identity, self._node.project(keys, identity)):
             rows = sa.select(*self._values()).where(condition)
             found += [self._row(tuple(row)) for row in self._connection.execute(rows)]
-        return sorted(found, key=lambda row: [literal(cell) for cell in row])
+        return sorted(found, key=written)
 
     def _values(self) -> list[sa.ColumnElement[Any]]:
         return [
@@ -77,7 +79,8 @@ class Filing:
         ]
 
     def _row(self, values: Sequence[Any]) -> Row:
-        return tuple(
-            self._cells.cell(value, column)
-            for value, column in zip(values, self._columns, strict=True)
-        )
+        row = list(values)
+        for place, reader in self._readers:
+            if row[place] is not None:
+                row[place] = reader(row[place])
+        return tuple(row)

@@ -11,7 +11,7 @@ from bestbefore.adapters.rows.keys import chosen, pieces
 from bestbefore.adapters.rows.savepoints import tried
 from bestbefore.adapters.rows.table import Target
 from bestbefore.domain.failure import Failure, FailureClass
-from bestbefore.domain.row_file import Row, RowFile, literal
+from bestbefore.domain.row_file import Row, RowFile, written
 from bestbefore.ports.objects import StoreError
 from bestbefore.ports.rows import Returned, TableRefused
 
@@ -45,7 +45,7 @@ class Unfiling:
                 same = found.get(self._name(row))
                 if same is None:
                     absent.append(row)
-                elif list(map(literal, same)) == list(map(literal, row)):
+                elif written(same) == written(row):
                     there += 1
                 else:
                     left, why = left + 1, _OCCUPIED
@@ -63,11 +63,14 @@ class Unfiling:
         wanted = [
             self._cells.read(self._target.table.c[column.name], column) for column in self._columns
         ]
+        readers = list(map(self._cells.reader, self._columns))
         found: dict[str, Row] = {}
         for condition in chosen(self._connection, columns, keys):
             for values in self._connection.execute(sa.select(*wanted).where(condition)):
-                pairs = zip(values, self._columns, strict=True)
-                row = tuple(self._cells.cell(value, column) for value, column in pairs)
+                row = tuple(
+                    value if reader is None or value is None else reader(value)
+                    for value, reader in zip(values, readers, strict=True)
+                )
                 found[self._name(row)] = row
         return found
 
@@ -81,7 +84,7 @@ class Unfiling:
             )
 
     def _name(self, row: Row) -> str:
-        return ",".join(literal(row[place]) for place in self._key)
+        return written(tuple(row[place] for place in self._key))
 
     def _value(self, row: Row, place: int) -> Any:
         return self._cells.value(row[place], self._columns[place])
