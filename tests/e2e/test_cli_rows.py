@@ -1,6 +1,6 @@
 """Policies about rows from the command line: what each verb answers, on every kind of database."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -64,7 +64,9 @@ def test_a_run_is_one_line_for_a_crontab_and_says_rows_and_batches(small_shop: C
     assert (again["plan"]["repeated"], again["work"]["rows"], again["state"]) == (
         True, {}, "drained",
     )  # fmt: skip
-    assert [row["policy"] for row in small_shop.json("status")["policies"]] == ["stale"]
+    (shown,) = small_shop.json("status")["policies"]
+    assert (shown["policy"], shown["batch_size"]) == ("stale", 10)
+    assert "stale plans batches of 10 rows\n" in small_shop("status").out
 
 
 def test_more_rows_than_the_cap_park_the_run(small_shop: CliShop) -> None:
@@ -339,3 +341,23 @@ def test_an_archive_without_a_column_is_found_before_any_row_moves(small_shop: C
     assert "placed_at" in error["message"]
     assert "placed_at" in refused.err
     assert len(small_shop.left()) == 30
+
+
+def test_hours_and_pressure_that_hold_work_back_are_shown(small_shop: CliShop) -> None:
+    """Nothing is lost and nothing has failed: the drain ends, and says what it was that kept it."""
+    small_shop.orders()
+    hour = (datetime.now(UTC) + timedelta(hours=6)).strftime("%H")
+    small_shop.write(database=f'window = "{hour}:00-{hour}:59"')
+
+    work = small_shop.json("run", "stale", code=1)["work"]
+
+    assert (work["received"], work["left"]) == (0, {"window": 3})
+    (throttle,) = small_shop.json("status")["throttles"]
+    assert throttle["connection"] == "shop"
+    assert throttle["reason"] == f"window: {hour}:00-{hour}:59 in UTC"
+    said = small_shop("status").out
+    assert f"work on shop waits until {throttle['until']}: window: " in said
+
+    small_shop.write()
+    assert small_shop.json("work", "--drain")["rows"] == {"deleted": 25}
+    assert small_shop.json("status")["throttles"] == []

@@ -53,6 +53,11 @@ def _text(document: Document) -> str:
         for row in document["policies"]
         if not row["in_file"]
     ]
+    lines += [
+        f"{row['policy']} plans batches of {row['batch_size']:,} rows"
+        for row in document["policies"]
+        if row["batch_size"]
+    ]
     lines += [f"held: {hold_text(hold)}" for hold in document["holds"]]
     lines += [
         f"breaker open for {b['connection']} since {b['opened_at']}: {printable(b['reason'])}"
