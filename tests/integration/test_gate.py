@@ -273,6 +273,23 @@ def test_a_worker_that_ends_leaves_nothing_behind(throttles: SqlThrottles) -> No
     assert other.out == 3, "but for the one that is still in hand"
 
 
+def test_who_has_nothing_to_do_any_more_keeps_no_place_in_line(throttles: SqlThrottles) -> None:
+    clock = ManualClock()
+    busy, other = (
+        Process(throttles, clock, "busy", most=2).warm(),
+        Process(throttles, clock, "other", most=2),
+    )
+    assert busy.take() == 2
+    assert other.take() == 0
+    for _ in range(6):
+        clock.step(timedelta(seconds=0.6))
+        other.keep()
+        busy.finish()
+        busy.take()
+
+    assert busy.out == 2
+
+
 def test_rows_go_at_their_rate_from_several_processes(throttles: SqlThrottles) -> None:
     """10 s at 1,000 rows a second are a hundred batches of 100, whoever takes them."""
     clock = ManualClock()

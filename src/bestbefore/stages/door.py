@@ -84,6 +84,7 @@ class Door:
         self._slots = 0
         self._held_until = self._asked_at = self._used_at = EPOCH
         self._growing = True
+        self._in_line = False
         self._done = 0
         self._turns = (0, 0)
         self._turned_at = self._again_at = self._say_at = EPOCH
@@ -172,14 +173,16 @@ class Door:
         """See `Gate.keep`."""
         if out:
             self._used_at = now
-        elif self._slots and not _ahead(self._used_at + _IDLE, now, _IDLE):
+        # What is only asked for counts as well: it has its share kept free.
+        needed_at = self._used_at if self._slots else self._asked_at
+        if self._in_line and not out and not _ahead(needed_at + _IDLE, now, _IDLE):
             self._hold(0, out, now)
         if self._slots and not _ahead(self._asked_at + _RENEW, now, _RENEW):
             self._hold(self._wanted(now), out, now)
 
     def close(self, out: int, now: datetime) -> None:
         """See `Gate.close`."""
-        if self._asked_at > EPOCH:  # also what was only asked for keeps others waiting
+        if self._in_line:
             self._hold(0, out, now)
         if self.bounds.watch is not None:
             self.bounds.watch.close()
@@ -212,6 +215,7 @@ class Door:
         )
         self._done = 0
         self._growing = self._slots > before
+        self._in_line = wanted > 0 or out > 0
         self._asked_at, self._held_until = now, now + self._lease
 
     def _turn(self, policy: Policy, wanted: int, free: int, now: datetime) -> Room:
