@@ -3,7 +3,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 LOCKS := dev demo bench
-EXTRAS := s3 postgresql mysql parquet tune
+EXTRAS := s3 postgresql mysql parquet tune web otel
 DEMO_EXTRAS := s3 tune
 ARGS ?=
 
