@@ -89,6 +89,30 @@ def test_who_may_not_create_the_table_of_records_is_told_what_its_owner_has_to_r
 
 
 @SERVERS
+def test_who_may_not_forget_records_is_told_so_before_and_when_it_tries(
+    row_database: RowDatabase, role: Role
+) -> None:
+    row_database.run(EVENTS, ONE_OLD)
+    role.grant("SELECT, DELETE", "events")
+    with row_database.world() as world:
+        what = world.task(SOURCE)
+        world.delete(SOURCE, what)
+    role.grant("SELECT, INSERT, UPDATE", "bestbefore_completed_batches")
+    with role.world() as world:
+        assert by_code(world)["completion-table-kept"].level is Level.WARNING
+        failure = world.deleter.forget(SOURCE, [what.operation_id])
+        assert failure is not None
+        assert failure.failure_class is FailureClass.PERMISSION
+        assert not world.reader.lacking(SOURCE, [what.operation_id])
+
+        role.grant("DELETE", "bestbefore_completed_batches")
+
+        assert "completion-table-kept" not in by_code(world)
+        assert world.deleter.forget(SOURCE, [what.operation_id]) is None
+        assert world.reader.lacking(SOURCE, [what.operation_id])
+
+
+@SERVERS
 def test_who_may_not_delete_is_told_so_before_and_when_it_tries(
     row_database: RowDatabase, role: Role
 ) -> None:

@@ -187,7 +187,8 @@ def upkeep(arguments: Sequence[str]) -> None:
     """Do upkeep until there is none, or until killed at a seam: ``[seam]``.
 
     Seams: ``exporting`` (a file is written and has no name yet), ``exported`` (it is whole, and
-    nothing is pruned), ``pruning`` (some of it is), ``pruned`` (all of it is, and the ledger does
+    nothing is pruned), ``pruning`` (some of it is), ``forgetting`` (batches are gone from the
+    ledger, and their database still has the records), ``pruned`` (all of it is, and the ledger does
     not know that the file is done with).
     """
 
@@ -207,6 +208,8 @@ def upkeep(arguments: Sequence[str]) -> None:
             ledger.prune_operations = (  # type: ignore[method-assign]
                 lambda *given: prune(*given) if next(calls) < 2 else die()  # type: ignore[return-value]
             )
+        case ["forgetting"]:
+            system.upkeep._forget = die  # type: ignore[assignment]
         case ["pruned"]:
             ledger.done = die  # type: ignore[method-assign]
     system.upkeep.run(lambda: False)

@@ -36,6 +36,7 @@ from bestbefore.app.formats import row_format
 from bestbefore.app.settings import DatabaseSettings, Settings, StoreSettings, load
 from bestbefore.app.throttle import gate
 from bestbefore.app.upkeep import Upkeep
+from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.hold import Held
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.report import Report
@@ -125,7 +126,13 @@ class System:
         self.holds = SqlHolds(self._database)
         self._endpoints = SqlEndpointMemory(self._database)
         self._upkeep_ledger = SqlUpkeepLedger(self._database)
-        self.upkeep = Upkeep(self._upkeep_ledger, settings.evidence, settings.state.keep, clock)
+        self.upkeep = Upkeep(
+            self._upkeep_ledger,
+            settings.evidence,
+            settings.state.keep,
+            clock,
+            self._forget_batches,
+        )
         self.plans.check_policies(settings.policies.values())
 
     def policy(self, name: str) -> Policy:
@@ -284,6 +291,21 @@ class System:
         return state_document(
             self._upkeep_ledger, settings.state.keep, settings.evidence, self.clock.now()
         )
+
+    def _forget_batches(self, name: str, operations: Sequence[bytes]) -> Failure | None:
+        """Have the database of the policy *name* forget those of *operations* that the ledger has
+        forgotten."""
+        policy = self.settings.policies.get(name)
+        if policy is None or not policy.about_rows:
+            said = "nobody knows where they are, as there is no such policy of rows any more"
+            return Failure(FailureClass.MALFORMED, said)
+        known = self.plans.known(operations)
+        forgotten = [id_ for id_ in operations if id_ not in known]
+        try:
+            deleter = self.tables(policy.connection).deleter
+        except LedgerError as error:  # its driver is not installed here
+            return Failure(FailureClass.MALFORMED, str(error))
+        return deleter.forget(policy.rows, forgotten)
 
     @contextmanager
     def scratch(self) -> Iterator["Scratch"]:

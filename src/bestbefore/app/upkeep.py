@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from bestbefore.app import evidence
+from bestbefore.domain.failure import Failure
 from bestbefore.domain.identity import instant
 from bestbefore.domain.retention import Age
 from bestbefore.ports.clock import Clock
@@ -18,6 +19,7 @@ from bestbefore.ports.ledger import LedgerError
 from bestbefore.ports.upkeep import Pass, UpkeepLedger, UpkeepTakenOver
 from bestbefore.read.documents import Document, event_document
 from bestbefore.read.operations import evidence_document
+from bestbefore.stages.patience import worth_another_try
 
 log = logging.getLogger(__name__)
 
@@ -39,11 +41,26 @@ _OPERATIONS, _EVENTS = "operations", "events"
 _Item = TypeVar("_Item")
 
 
-class Upkeep:
-    """One process's share of upkeep. Without *keep* it never does anything."""
+class _NoAnswer(Exception):
+    """A database does not answer now. The message says what is in it still."""
 
-    def __init__(self, ledger: UpkeepLedger, folder: Path, keep: Age | None, clock: Clock) -> None:
+
+class Upkeep:
+    """One process's share of upkeep. Without *keep* it never does anything.
+
+    *forget* has the database of a policy forget batches that were pruned.
+    """
+
+    def __init__(
+        self,
+        ledger: UpkeepLedger,
+        folder: Path,
+        keep: Age | None,
+        clock: Clock,
+        forget: Callable[[str, Sequence[bytes]], Failure | None],
+    ) -> None:
         self._ledger = ledger
+        self._forget = forget
         self._folder = folder
         self._keep = keep
         self._clock = clock
@@ -80,10 +97,16 @@ class Upkeep:
             log.info("upkeep: %s", error)
         except evidence.EvidenceError as error:
             log.warning("upkeep: %s; what is not exported stays in the ledger", error)
-            self._ledger.failed(held, str(error), now)
-            self._look_at = now + _AFTER_AN_ERROR
-            return False
+            return self._failed(held, str(error), now)
+        except _NoAnswer as error:
+            log.warning("upkeep: %s; it is asked again in an hour", error)
+            return self._failed(held, str(error), now)
         return True
+
+    def _failed(self, held: Pass, error: str, now: datetime) -> bool:
+        self._ledger.failed(held, error, now)
+        self._look_at = now + _AFTER_AN_ERROR
+        return False
 
     def _go_on(self, held: Pass, before: datetime, now: datetime) -> None:
         if held.export is not None:
@@ -122,6 +145,7 @@ class Upkeep:
             evidence.discard(path)  # it never became whole, so nothing of it was pruned
             return
         events = path.name.startswith(_EVENTS)
+        left: set[str] = set()
         for some in _chunks(listed):
             now = self._clock.now()
             if events:
@@ -130,9 +154,30 @@ class Upkeep:
             else:
                 ids = [bytes.fromhex(line["operation_id"]) for line in some]
                 self._ledger.prune_operations(held, ids, before, now, _LEASE)
+                self._forget_batches(held, some, left)
             # Others want to write, too: half of the time is theirs.
             took = self._clock.now() - now
             self._clock.sleep(max(took, _SHORTEST_REST).total_seconds())
+
+    def _forget_batches(self, held: Pass, pruned: Sequence[Document], left: set[str]) -> None:
+        """Have their databases forget the batches among *pruned*.
+
+        One that does not answer is waited for, but not longer than a day: the ledger would grow
+        meanwhile. The records of policies in *left* stay where they are, for good.
+        """
+        batches: dict[str, list[bytes]] = {}
+        for line in pruned:
+            if line["batch"] is not None and line["policy"] not in left:
+                batches.setdefault(line["policy"], []).append(bytes.fromhex(line["operation_id"]))
+        for policy, ids in batches.items():
+            failure = self._forget(policy, ids)
+            if failure is None:
+                continue
+            said = f"policies.{policy}: completion records of pruned batches stay: {failure.error}"
+            if worth_another_try(failure) and self._clock.now() - held.began < EVERY:
+                raise _NoAnswer(said)
+            log.warning("upkeep: %s", said)
+            left.add(policy)
 
 
 def _chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:

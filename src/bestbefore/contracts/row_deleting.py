@@ -349,6 +349,32 @@ class RowDeleterContract:
         )
         assert record == (what.operation_id.hex(), "stale", "v1", 2, "{}", 0, 0, ME)
 
+    def test_records_that_are_to_be_forgotten_go_and_no_others(self, world: RowWorld) -> None:
+        world.run(EVENTS)
+        world.insert("events", *((n, OLD, 0) for n in range(4)))
+        nothing = table("events", ledger_only=True)
+        tasks = world.plan(SOURCE, 1)
+        ids = [what.operation_id for what in tasks]
+        assert world.deleter.forget(SOURCE, ids) is None, "there is no table of records yet"
+        for what in tasks[:3]:
+            world.delete(SOURCE, what)
+
+        for source in (nothing, SOURCE, SOURCE):
+            assert world.deleter.forget(source, [ids[0], ids[2], bytes(32)]) is None
+
+            lacking = world.reader.lacking(SOURCE, ids)
+            assert set(lacking) == ({ids[3]} if source is nothing else {ids[0], ids[2], ids[3]})
+        assert world.delete(SOURCE, tasks[1]).replayed
+        assert world.delete(SOURCE, tasks[0]).outcome is Outcome.ABSENT
+
+    def test_records_whose_table_is_gone_or_none_are_not_forgotten(self, world: RowWorld) -> None:
+        world.run(EVENTS, "CREATE VIEW recent AS SELECT * FROM events")
+        for name in ("recent", "elsewhere"):
+            failure = world.deleter.forget(table(name), [bytes(32)])
+            assert isinstance(failure, Failure), name
+            assert failure.failure_class is FailureClass.MALFORMED
+            assert name in failure.error
+
     def test_without_a_record_a_repeat_deletes_nothing_more(self, world: RowWorld) -> None:
         world.run(EVENTS)
         world.insert("events", (1, OLD, 0), (2, NEW, 0))

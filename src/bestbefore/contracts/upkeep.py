@@ -174,7 +174,7 @@ class UpkeepContract:
         ledger.upkeep.failed(held, "too late", SLOT)
         assert ledger.upkeep.describe(None, SLOT).error is None
         ledger.upkeep.done(taken, 7, finished=False, now=SLOT)
-        assert ledger.upkeep.claim(SLOT, DAY, LEASE) == (ANY, 7, None)
+        assert ledger.upkeep.claim(SLOT, DAY, LEASE) == (ANY, SLOT, 7, None)
 
     def test_a_pass_that_ended_is_followed_by_the_next_one_in_time(self, ledger: Ledger) -> None:
         held = ledger.upkeep.claim(SLOT, DAY, LEASE)

@@ -202,6 +202,11 @@ class RowDeleter(Protocol):
         where there is no more than one row left. Changes nothing."""
         ...
 
+    def forget(self, source: RowSource, operations: Sequence[bytes]) -> Failure | None:
+        """Remove the completion records of *operations*, a few hundred at most: batches that no
+        ledger knows any more, so that nobody can deliver them again. Never raises."""
+        ...
+
     def check(self, source: RowSource) -> Sequence[Finding]:
         """What deleting may rely on: rights, the completion table, triggers, row security.
 

@@ -3,8 +3,10 @@
 A pass goes through the whole ledger in pieces, by whichever process has nothing else to do. The
 order is what keeps evidence: the name of the export stands in the ledger (`expect`) before the
 file does; the file is complete and on disk before the first row goes; rows go only if the file
-lists them and they are still as old as they have to be. Whoever takes over a pass prunes the rest
-of what such a file lists before it exports anything else, so that a crash exports nothing twice.
+lists them and they are still as old as they have to be. Completion records of row batches go from
+their database after that, never before: a batch that only the ledger knows looks like one whose
+database was restored. Whoever takes over a pass does the rest of both for what such a file lists
+before it exports anything else, so that a crash exports nothing twice and leaves no record behind.
 """
 
 from collections.abc import Sequence
@@ -22,11 +24,12 @@ class UpkeepTakenOver(Exception):
 class Pass(NamedTuple):
     """The right to do a piece of upkeep, fenced by a token, until its lease runs out.
 
-    Operations up to the row ``looked_at`` were looked at; ``export`` is the file that was
-    expected and whose rows may not all be pruned.
+    It was ``began`` by whoever had it first. Operations up to the row ``looked_at`` were looked at;
+    ``export`` is the file that was expected and whose rows may not all be pruned.
     """
 
     token: int
+    began: datetime
     looked_at: int
     export: str | None
 

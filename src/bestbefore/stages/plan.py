@@ -117,7 +117,7 @@ class Planner:
         """Why a person should look first; a person who typed `plan` is looking."""
         if trigger is Trigger.PLAN:
             return None
-        return self.survey.doubt(policy, self.ended(policy))
+        return self.survey.doubt(policy, partial(self.ended, policy))
 
     def _go_on(self, policy: Policy, before: Answer, target: str) -> Run:
         """Scan, unless half of the run was drawn from another place than this one."""

@@ -54,12 +54,16 @@ class RowSurvey:
             raise PlanRefused(f"policies.{policy.name}: {problem}")
         return facts.place
 
-    def doubt(self, policy: Policy, ended: Sequence[bytes]) -> str | None:
-        lacking = self.reader.lacking(policy.rows, ended)
+    def doubt(self, policy: Policy, ended: Callable[[], Sequence[bytes]]) -> str | None:
+        asked = ended()
+        lacking = set(self.reader.lacking(policy.rows, asked))
+        if lacking:
+            # What upkeep took out of the ledger meanwhile it took out of the database as well.
+            lacking &= set(ended())
         if not lacking:
             return None
         return (
-            f"the database has no record of {len(lacking):,} of the last {len(ended):,} batches "
+            f"the database has no record of {len(lacking):,} of the last {len(asked):,} batches "
             "that ended in it: was it restored?"
         )
 

@@ -82,7 +82,7 @@ class ObjectSurvey:
             raise PlanRefused(f"policies.{policy.name}: {problem}")
         return facts.target(source.bucket, source.prefix)
 
-    def doubt(self, policy: Policy, ended: Sequence[bytes]) -> str | None:  # noqa: ARG002
+    def doubt(self, policy: Policy, ended: Callable[[], Sequence[bytes]]) -> str | None:  # noqa: ARG002
         return None  # what a restored store shows again is counted as reappeared
 
     def scan(self, errand: Errand) -> "ObjectScan":

@@ -66,9 +66,9 @@ class Survey(Protocol):
         """
         ...
 
-    def doubt(self, policy: Policy, ended: Sequence[bytes]) -> str | None:
-        """Why a person should look before anything else goes, although nothing fails; *ended* are
-        the newest operations of *policy* that had an effect. Raises StoreError."""
+    def doubt(self, policy: Policy, ended: Callable[[], Sequence[bytes]]) -> str | None:
+        """Why a person should look before anything else goes, although nothing fails; *ended* asks
+        for the newest operations of *policy* that had an effect. Raises StoreError."""
         ...
 
     def scan(self, errand: Errand) -> Scanning:

@@ -4,7 +4,7 @@ It stands in the schema of the table it is about, so that whoever restores that 
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -188,6 +188,13 @@ def known(
         rows = connection.execute(sa.select(records.c.operation_id).where(some))
         found.update(bytes.fromhex(id_) for id_ in rows.scalars())
     return frozenset(found)
+
+
+def forget(connection: sa.Connection, records: sa.Table, operation_ids: Sequence[bytes]) -> None:
+    """Remove the records of *operation_ids*, as far as there are any."""
+    if exists(connection, records):
+        ids = [id_.hex() for id_ in operation_ids]
+        connection.execute(sa.delete(records).where(records.c.operation_id.in_(ids)))
 
 
 def kind_of(connection: sa.Connection) -> str:

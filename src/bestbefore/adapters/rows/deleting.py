@@ -17,6 +17,7 @@ from bestbefore.adapters.rows.filing import Filing
 from bestbefore.adapters.rows.keys import executed
 from bestbefore.adapters.rows.plans import Plan, Plans, plan_of
 from bestbefore.adapters.rows.rights import findings
+from bestbefore.adapters.rows.table import base_table
 from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.finding import Finding, Level
 from bestbefore.domain.outcome import Outcome
@@ -97,6 +98,16 @@ class SqlRowDeleter:
                 return Divided(halves(connection, plan.target, task), "in halves")
 
         return _never_raising(source, divide)
+
+    def forget(self, source: RowSource, operations: Sequence[bytes]) -> Failure | None:
+        """See `RowDeleter.forget`."""
+
+        def forget() -> None:
+            with self._database.writing() as connection:
+                records = completion.records_in(base_table(connection, source).schema)
+                completion.forget(connection, records, operations)
+
+        return None if source.ledger_only else _never_raising(source, forget)
 
     def check(self, source: RowSource) -> list[Finding]:
         """See `RowDeleter.check`. Raises StoreError where the database cannot answer."""

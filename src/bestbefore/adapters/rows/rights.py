@@ -1,6 +1,6 @@
 """What a check says about deleting from a table: rights, our own table, what may interfere."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -12,7 +12,7 @@ from bestbefore.adapters.rows.dependents import Node
 from bestbefore.adapters.rows.engine import Database
 from bestbefore.adapters.rows.errors import failure_of
 from bestbefore.adapters.rows.plans import Plan
-from bestbefore.domain.failure import FailureClass
+from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.finding import Finding, Level
 
 _PG_TABLE = sa.text("""
@@ -146,32 +146,43 @@ def _about_postgresql(
 
 def _probed(database: Database, table: sa.Table) -> Finding:
     """Try to delete no row at all."""
-    try:
-        with suppress(_Undone), database.writing() as connection:
-            connection.execute(sa.delete(table).where(sa.literal_column("1 = 0")))
-            raise _Undone
-    except sa.exc.DBAPIError as error:
-        failure = failure_of(error, str(table))
-        if failure.failure_class is not FailureClass.PERMISSION:
-            raise
-        return Finding("delete-denied", Level.ERROR, failure.error, "grant SELECT and DELETE")
+    denied = _denied(database, table, _deletes_none(table))
+    if denied is not None:
+        return Finding("delete-denied", Level.ERROR, denied.error, "grant SELECT and DELETE")
     return _allowed(table)
 
 
 def _about_archive(database: Database, table: sa.Table, archive: ArchiveTable) -> Finding:
     """Try to archive no row at all."""
-    try:
-        with suppress(_Undone), database.writing() as connection:
-            archive.fill(connection, sa.false(), bytes(32))
-            raise _Undone
-    except sa.exc.DBAPIError as error:
-        failure = failure_of(error, str(archive.table))
-        if failure.failure_class is not FailureClass.PERMISSION:
-            raise
-        return Finding("archive-denied", Level.ERROR, failure.error, "grant INSERT and SELECT")
+    denied = _denied(
+        database, archive.table, lambda connection: archive.fill(connection, sa.false(), bytes(32))
+    )
+    if denied is not None:
+        return Finding("archive-denied", Level.ERROR, denied.error, "grant INSERT and SELECT")
     columns = len(archive.pairs)
     said = f"{archive.table} takes the rows of {table} ({columns} columns)"
     return Finding("archive-reached", Level.INFO, said, "")
+
+
+def _deletes_none(table: sa.Table) -> Callable[[sa.Connection], object]:
+    statement = sa.delete(table).where(sa.literal_column("1 = 0"))
+    return lambda connection: connection.execute(statement)
+
+
+def _denied(
+    database: Database, table: sa.Table, act: Callable[[sa.Connection], object]
+) -> Failure | None:
+    """Why this role may not do what *act* does to *table*, which is no change; None if it may."""
+    try:
+        with suppress(_Undone), database.writing() as connection:
+            act(connection)
+            raise _Undone
+    except sa.exc.DBAPIError as error:
+        failure = failure_of(error, str(table))
+        if failure.failure_class is not FailureClass.PERMISSION:
+            raise
+        return failure
+    return None
 
 
 def _allowed(table: sa.Table) -> Finding:
@@ -192,6 +203,14 @@ def _about_records(database: Database, records: sa.Table) -> Iterator[Finding]:
     if may:
         state = "is there" if there else "will be created with the first batch"
         yield Finding("completion-table", Level.INFO, f"{records} {state}", "")
+        if there and _denied(database, records, _deletes_none(records)) is not None:
+            yield Finding(
+                "completion-table-kept",
+                Level.WARNING,
+                f"{records}: this role may remove nothing from it, so it grows by a row per batch "
+                "for ever, whatever [state] keep says",
+                "grant DELETE",
+            )
     elif there:
         yield Finding(
             "completion-table-denied",

@@ -66,9 +66,11 @@ class SqlUpkeepLedger:
                 sa.update(upkeep)
                 .where(upkeep.c.started_at.is_not(None), free)
                 .values(token=token, until=micros(now + lease))
-                .returning(upkeep.c.looked_at, upkeep.c.export)
+                .returning(upkeep.c.started_at, upkeep.c.looked_at, upkeep.c.export)
             ).one_or_none()
-        return Pass(token, found.looked_at, found.export) if found else None
+        if found is None:
+            return None
+        return Pass(token, moment(found.started_at), found.looked_at, found.export)
 
     def old_operations(self, after: int, before: datetime, limit: int, now: datetime) -> Old:
         with self._db.read() as connection:

@@ -90,6 +90,9 @@ class _RowSeam:
     def divide(self, source: RowSource, task: RowTask) -> Divided | Failure:
         return self._inner.divide(source, task)
 
+    def forget(self, source: RowSource, operations: Sequence[bytes]) -> Failure | None:
+        return self._inner.forget(source, operations)
+
     def check(self, source: RowSource) -> Sequence[Finding]:
         return self._inner.check(source)
 
