@@ -19,7 +19,7 @@ IN_REACH = frozenset(
         "TSCOL": (1, 2, 3, 4, 5),
         "PK": (1, 2, 3),
         "FK": (1, 2, 3),
-        "DBF": (1, 2, 3),
+        "DBF": (1, 2, 3, 4),
         "SCHEMA": (1, 2, 3),
         "S3ERR": (1, 2),
         "VERS": (1, 2, 3),
@@ -37,7 +37,6 @@ IN_REACH = frozenset(
 OUT_OF_REACH = {
     "O-BULK-03": "publishing is an UPDATE of a range of rows: it cannot succeed in part",
     "O-PK-04": "needs the dashboard; ids are texts in every document",
-    "O-DBF-04": "about a full disk under the ledger, which ends the worker: not met yet",
     "O-MSG-01": "needs a transport that carries messages; the row is the message",
     "O-MSG-02": "needs a transport that carries messages; the row is the message",
     "O-MSG-03": "needs a transport that carries messages; the row is the message",

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from bestbefore.adapters.objects.directory import (
@@ -64,6 +64,10 @@ from bestbefore.stages.scan import ObjectSurvey
 from bestbefore.stages.survey import PlanRefused, Survey
 from bestbefore.stages.work import Attempting, Handles, Options, Worker
 
+_SPACE_AGAIN = timedelta(seconds=30)
+"""How long a worker that nobody has to start again leaves a full disk alone."""
+
+_STEP_SECONDS = 0.5
 _MOST_REMEMBERED = 100
 """Batches that a database is asked about, to tell whether it was restored."""
 
@@ -248,6 +252,8 @@ class System:
     ) -> Worker:
         """A worker for every policy of the configuration, or for *only* one."""
         self._database.give_up_when(stopping)
+        if not options.drain:
+            self._database.wait_for_space(lambda: self._waited_for_space(stopping))
         policies = self.settings.policies
         priorities = {name: policy.priority for name, policy in policies.items()}
 
@@ -284,6 +290,13 @@ class System:
             ),
             options,
         )
+
+    def _waited_for_space(self, stopping: Callable[[], bool]) -> bool:
+        """Let the time pass until a full disk may be tried again; False once told to stop."""
+        until = self.clock.now() + _SPACE_AGAIN
+        while self.clock.now() < until and not stopping():
+            self.clock.sleep(_STEP_SECONDS)
+        return not stopping()
 
     def state(self) -> Document:
         """How large the ledger is, and what upkeep did about it."""

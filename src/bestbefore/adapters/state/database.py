@@ -1,6 +1,7 @@
 """One database: connections, transactions and its schema's version."""
 
 import fcntl
+import logging
 import os
 import sqlite3
 import threading
@@ -16,11 +17,13 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.pool import QueuePool
 
-from bestbefore.adapters.state.replay import replayed
+from bestbefore.adapters.state.replay import Full, replayed
 from bestbefore.ports.ledger import LedgerError
 
 if TYPE_CHECKING:
     from bestbefore.adapters.state.postgresql import Server
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -38,6 +41,7 @@ _BUSY_TIMEOUT_SECONDS = 30
 _LONGEST_REST_SECONDS = 0.25
 _TURN_SECONDS = 10.0
 _TURN_POLL_SECONDS = 0.002
+_FULL = {"SQLITE_FULL", "53100"}
 _UNUSABLE = (sa.exc.OperationalError, sa.exc.DatabaseError)
 _CACHE_KIB = 64 * 1024
 # Pages of a random index are written again and again; checkpointing them every 4 MB, the default,
@@ -71,6 +75,8 @@ class Database:
         self.name = _named(self.url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._server: Server | None = None
+        self._wait_for_space: Callable[[], bool] = lambda: False
+        self._out_of_space = False
         if self.is_sqlite:
             _refuse_network_file_system(self.url)
             self._writer, self._reader = _sqlite_engines(self.url)
@@ -129,6 +135,9 @@ class Database:
                 self._server.enter(connection, shared=shared)
             yield connection
             committing = True
+        if self._out_of_space:
+            self._out_of_space = False
+            log.info("state database %s: there is space again", self.name)
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
@@ -177,6 +186,10 @@ class Database:
         if self._server is not None:
             self._server.give_up = stopping
 
+    def wait_for_space(self, wait: Callable[[], bool]) -> None:
+        """Have whoever finds no space left *wait* and try again, until that returns False."""
+        self._wait_for_space = wait
+
     def dispose(self) -> None:
         """Close every connection."""
         if self._turn is not None:
@@ -206,6 +219,8 @@ class Database:
         try:
             yield
         except (OSError, sa.exc.DBAPIError, sa.exc.TimeoutError) as error:
+            if isinstance(error, sa.exc.DBAPIError) and _is_full(error):
+                raise self._full(error) from error
             if self._server is not None and isinstance(error, sa.exc.DBAPIError):
                 raise self._server.explained(error, undone=undone()) from error
             # A file that is no database, or a damaged one, is a plain DatabaseError; its other
@@ -217,6 +232,20 @@ class Database:
                 f"state database {self.name}: {reason}; look at its place, its rights and the "
                 "space left there"
             ) from error
+
+    def _full(self, error: sa.exc.DBAPIError) -> Full:
+        said = " ".join(str(error.orig).split())
+        message = f"state database {self.name}: {said}; make space there"
+        if not self._out_of_space:
+            self._out_of_space = True
+            log.error("%s", message)
+        return Full(message, self._wait_for_space)
+
+
+def _is_full(error: sa.exc.DBAPIError) -> bool:
+    """Whether *error* is about space that is not left, here or on a server."""
+    name = getattr(error.orig, "sqlite_errorname", None) or getattr(error.orig, "sqlstate", None)
+    return name in _FULL
 
 
 class _Turn:

@@ -1,4 +1,5 @@
-"""What a server may do to a transaction: break it off. Who asked for it tries again."""
+"""What may happen to a transaction that is no fault of it: a server breaks it off, or there is no
+space left. Who asked for it tries again."""
 
 import functools
 import inspect
@@ -31,8 +32,20 @@ class Interrupted(LedgerError):
         self.undone = undone
 
 
+class Full(LedgerError):
+    """No space is left for the ledger, and nothing of the transaction was kept.
+
+    ``wait`` passes the time until it may be tried again; False where nobody waits for that.
+    """
+
+    def __init__(self, message: str, wait: Callable[[], bool]) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
 def replays(*harmless: str) -> Callable[[type[T]], type[T]]:
-    """Have each public method of a class, being one transaction, tried again when interrupted.
+    """Have each public method of a class, being one transaction, tried again when interrupted, and
+    for as long as there is no space where somebody waits for some.
 
     Those named *harmless* are even where the first try may have been kept: they change only what
     they find under its own condition, so that a second time finds nothing to do, or end in what
@@ -53,14 +66,18 @@ def replayed(method: Callable[P, R], *, harmless: bool = True) -> Callable[P, R]
 
     @functools.wraps(method)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        for n in range(_TRIES - 1):
+        tried = 0
+        while True:
             try:
                 return method(*args, **kwargs)
+            except Full as error:
+                if not error.wait():
+                    raise
             except Interrupted as error:
-                if not (harmless or error.undone):
+                tried += 1
+                if tried == _TRIES or not (harmless or error.undone):
                     raise
                 log.warning("trying again: %s", error)
-            time.sleep(_FIRST_WAIT_SECONDS * 2**n)
-        return method(*args, **kwargs)
+                time.sleep(_FIRST_WAIT_SECONDS * 2 ** (tried - 1))
 
     return wrapped
