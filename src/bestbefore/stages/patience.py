@@ -2,13 +2,34 @@
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
+from typing import TypeVar
 
 from bestbefore.domain.failure import Failure, FailureClass, backoff
 from bestbefore.ports.clock import Clock
+from bestbefore.ports.objects import StoreError
+
+T = TypeVar("T")
 
 TRIES = 5
 _LONGEST_SECONDS = 30.0
 _STEP_SECONDS = 0.5
+
+
+def patiently(
+    ask: Callable[[], T],
+    clock: Clock,
+    spread: Callable[[], float],
+    stopping: Callable[[], bool],
+) -> T:
+    """What *ask* answers, which may raise StoreError until it is worth no other try."""
+    for attempt in range(1, TRIES):
+        try:
+            return ask()
+        except StoreError as error:
+            if not worth_another_try(error.failure) or stopping():
+                raise
+            wait_after([error.failure], attempt, clock, spread, stopping)
+    return ask()
 
 
 def worth_another_try(failure: Failure) -> bool:

@@ -20,9 +20,9 @@ from bestbefore.domain.selection import HOLD, Listed
 from bestbefore.domain.sizing import Batches, planned_size
 from bestbefore.domain.skew import clock_problem
 from bestbefore.ports.ledger import Claim, Entry, PlannedPage
-from bestbefore.ports.objects import KeyRange, StoreError
+from bestbefore.ports.objects import KeyRange
 from bestbefore.ports.rows import RowReader, Slice, TableFacts, TableRefused
-from bestbefore.stages.patience import TRIES, wait_after, worth_another_try
+from bestbefore.stages.patience import patiently
 from bestbefore.stages.survey import LEASE, Errand, PlanRefused, Stopped
 
 log = logging.getLogger(__name__)
@@ -213,19 +213,11 @@ class RowScan:
         return [batch for batch in batches if batch not in problems]
 
     def _patiently(self, ask: Callable[[], T]) -> T:
-        """Ask up to five times while the database is merely busy or out of reach."""
         errand = self.errand
-        for attempt in range(1, TRIES + 1):
-            try:
-                return ask()
-            except TableRefused as error:
-                raise PlanRefused(f"policies.{errand.policy.name}.rows: {error}") from error
-            except StoreError as error:
-                last = attempt == TRIES or errand.stopping()
-                if last or not worth_another_try(error.failure):
-                    raise
-                wait_after([error.failure], attempt, errand.clock, errand.spread, errand.stopping)
-        raise AssertionError("unreachable")
+        try:
+            return patiently(ask, errand.clock, errand.spread, errand.stopping)
+        except TableRefused as error:
+            raise PlanRefused(f"policies.{errand.policy.name}.rows: {error}") from error
 
 
 def operation_of(policy: Policy, cutoff: datetime, batch: RowBatch) -> bytes:

@@ -49,7 +49,7 @@ from bestbefore.ports.objects import (
 )
 from bestbefore.stages import pointer
 from bestbefore.stages.entries import by_version, entry_page
-from bestbefore.stages.patience import TRIES, wait_after, worth_another_try
+from bestbefore.stages.patience import patiently, worth_another_try
 from bestbefore.stages.survey import LEASE, Errand, PlanRefused, Stopped
 
 T = TypeVar("T")
@@ -208,21 +208,8 @@ class ObjectScan:
         return _Asked(asked_at, page)
 
     def _patiently(self, ask: Callable[[], T]) -> T:
-        """Ask up to five times while the store is merely busy or out of reach."""
-        for attempt in range(1, TRIES):
-            try:
-                return ask()
-            except StoreError as error:
-                if not worth_another_try(error.failure) or self.errand.stopping():
-                    raise
-                wait_after(
-                    [error.failure],
-                    attempt,
-                    self.errand.clock,
-                    self.errand.spread,
-                    self.errand.stopping,
-                )
-        return ask()
+        errand = self.errand
+        return patiently(ask, errand.clock, errand.spread, errand.stopping)
 
 
 _UNASKED = Failure(FailureClass.TRANSIENT, "not asked yet")
