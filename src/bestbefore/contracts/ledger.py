@@ -603,6 +603,21 @@ class LedgerContract:
         ledger.write(taken, ledger.page(POLICY, ["b"], later), later)
         assert ledger.conclude(taken, POLICY, later).planned == 2
 
+    def test_a_planner_that_says_it_lives_is_not_taken_over(self, ledger: Ledger) -> None:
+        slow = ledger.answer()
+        assert slow.claim is not None
+        late = SLOT + LEASE / 2
+
+        ledger.plans.renew(slow.claim, late, LEASE)
+
+        assert ledger.plans.unfinished(SLOT + LEASE) == []
+        assert ledger.plans.resume(slow.run.row, SLOT + LEASE, LEASE) is None
+        taken = ledger.plans.resume(slow.run.row, late + LEASE, LEASE)
+        assert taken is not None
+        assert taken.cursors is None, "nothing was written yet"
+        with pytest.raises(PlanTakenOver):
+            ledger.plans.renew(slow.claim, late + LEASE, LEASE)
+
     def test_a_planner_that_gives_up_is_followed_at_once(self, ledger: Ledger) -> None:
         first = ledger.answer()
         assert first.claim is not None

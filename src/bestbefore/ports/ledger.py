@@ -241,6 +241,10 @@ class PlanLedger(Protocol):
         """Every generation the run's scan has seen, kept or not."""
         ...
 
+    def renew(self, claim: Claim, now: datetime, lease: timedelta) -> None:
+        """Renew the lease where the next page takes long. Raises PlanTakenOver."""
+        ...
+
     def abandon(self, claim: Claim, now: datetime) -> Run:
         """Give the claim back at once; the stored cursors wait for the next planner."""
         ...

@@ -5,8 +5,10 @@ Used by planning, by dry runs and by verification, as `stages.scan` is for objec
 
 import logging
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TypeVar
 
 from bestbefore.domain.command import impossible_batch
@@ -36,6 +38,8 @@ _PAGE_FOR = timedelta(seconds=1)
 """How long slices are gathered before they are written, together, as one page."""
 
 _MOST_BATCHES = 1_000
+
+_RENEW_SECONDS = LEASE.total_seconds() / 4
 
 _REFERENCED = "referenced"
 """Why a row is protected that a row of another table, or a younger one, refers to."""
@@ -108,23 +112,24 @@ class RowScan:
         taken = [batch for batch in taken if batch.walk is not Walk.PARTITION]
         # What is still to be worked on is in one order, and only in that one can gaps be found.
         walk = taken[0].walk if taken else None
-        facts = self._patiently(lambda: self.reader.describe(source, walk))
+        ask = partial(self._patiently, claim)
+        facts = ask(lambda: self.reader.describe(source, walk))
         begins = cursors is None
         if cursors is None:
             ends = [(batch.first, batch.last) for batch in taken]
-            cursors = self._patiently(lambda: self.reader.gaps(source, facts, ends))
+            cursors = ask(lambda: self.reader.gaps(source, facts, ends))
         left = list(cursors)
-        whole = self._patiently(lambda: self.reader.partitions(source, facts, run.cutoff, apart))
+        whole = ask(lambda: self.reader.partitions(source, facts, run.cutoff, apart))
         size = self._size()
         page = _Gathered(self.errand.clock.now())
         if begins:
             page.add(Slice(whole.batches, None, sum(batch.rows for batch in whole.batches)))
-        first = self._kept(facts) if begins else PlannedPage(page.began, left)
+        first = self._kept(claim, facts) if begins else PlannedPage(page.began, left)
         if not left:
             self._write(claim, run, page, left, first)
         while left:
             gap = left[0]
-            found = self._patiently(
+            found = ask(
                 lambda gap=gap, size=size: self.reader.slice(  # type: ignore[misc]
                     source, facts, run.cutoff, gap, size, _MOST_LOOKED_AT, whole.until
                 )
@@ -148,15 +153,15 @@ class RowScan:
         policy = self.errand.policy
         return planned_size(policy.rows, lambda: self.recent(policy), before)
 
-    def _kept(self, facts: TableFacts) -> PlannedPage:
+    def _kept(self, claim: Claim, facts: TableFacts) -> PlannedPage:
         """What only the whole table tells, counted once: in the page that begins the scan."""
         policy = self.errand.policy
-        kept = self._patiently(lambda: self.reader.kept(policy.rows, facts))
+        kept = self._patiently(claim, lambda: self.reader.kept(policy.rows, facts))
         page = PlannedPage(self.errand.clock.now(), [])
         page.scanned = sum(kept.values())
         page.protected = {reason: n for reason, n in kept.items() if n}
         if policy.reach.max_fraction is not None:
-            page.in_scope = self._patiently(lambda: self.reader.count(policy.rows))
+            page.in_scope = self._patiently(claim, lambda: self.reader.count(policy.rows))
         return page
 
     def _write(
@@ -212,10 +217,15 @@ class RowScan:
             )  # fmt: skip
         return [batch for batch in batches if batch not in problems]
 
-    def _patiently(self, ask: Callable[[], T]) -> T:
+    def _patiently(self, claim: Claim, ask: Callable[[], T]) -> T:
+        """Ask, and keep the claim meanwhile: to count a large table takes longer than a lease."""
         errand = self.errand
         try:
-            return patiently(ask, errand.clock, errand.spread, errand.stopping)
+            with ThreadPoolExecutor(1, "look") as pool:
+                asked = pool.submit(patiently, ask, errand.clock, errand.spread, errand.stopping)
+                while not wait([asked], _RENEW_SECONDS).done:
+                    errand.ledger.renew(claim, errand.clock.now(), LEASE)
+            return asked.result()
         except TableRefused as error:
             raise PlanRefused(f"policies.{errand.policy.name}.rows: {error}") from error
 

@@ -35,7 +35,7 @@ from bestbefore.ports.objects import KeyRange
 _LIVE = (RunState.PLANNING, RunState.OPEN)
 
 
-@replays("answer", "resume", "abandon", "conclude")
+@replays("answer", "resume", "renew", "abandon", "conclude")
 class SqlPlanLedger:
     """`bestbefore.ports.ledger.PlanLedger` on a SQL database."""
 
@@ -179,6 +179,16 @@ class SqlPlanLedger:
             if run.early and page.entries:
                 self._db.ring(connection)
             return run_rows.one(connection, claim.run)
+
+    def renew(self, claim: Claim, now: datetime, lease: timedelta) -> None:
+        with self._db.write(shared=True) as connection:
+            held = connection.execute(
+                sa.update(runs)
+                .where(runs.c.id == claim.run, runs.c.planner_token == claim.token)
+                .values(planner_until=micros(now + lease))
+            )
+            if held.rowcount != 1:
+                raise PlanTakenOver("another planner holds this run")
 
     def conclude(
         self,
