@@ -67,12 +67,13 @@ class Shop:
             "shop", TABLE, "delivered_at", **({"batch_size": 10} | dict(policy or {}))
         )
         self.policy = Policy("updates", "v1", "ops", Age(0, 30 * 86_400), source, timezone=timezone)
+        given = {"max_concurrency": 4} | database
         self.settings = Settings(
             folder / "bestbefore.toml",
             StateSettings(f"sqlite:///{folder / 'state.db'}"),
             QueueSettings(),
             {},
-            {"shop": DatabaseSettings("shop", f"sqlite:///{self.file}", **database)},
+            {"shop": DatabaseSettings("shop", f"sqlite:///{self.file}", **given)},
             {"updates": self.policy},
         )
         self.ask(f"CREATE TABLE IF NOT EXISTS {TABLE} (id INTEGER PRIMARY KEY, delivered_at TEXT)")

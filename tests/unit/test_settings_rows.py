@@ -56,7 +56,7 @@ def test_a_small_policy_about_rows_gets_the_defaults(read: Read) -> None:
     settings = read(GOOD)
 
     url = "postgresql+psycopg://cleaner@db.example.com/shop"
-    assert settings.databases == {"shop": DatabaseSettings("shop", url)}
+    assert settings.databases == {"shop": DatabaseSettings("shop", url, max_concurrency=4)}
     assert settings.policies == {
         "stale": Policy(
             name="stale",
@@ -67,6 +67,15 @@ def test_a_small_policy_about_rows_gets_the_defaults(read: Read) -> None:
         )
     }
     assert settings.warnings == ()
+
+
+def test_sqlite_which_has_one_writer_gets_one_batch_at_a_time_unless_it_is_told(read: Read) -> None:
+    sqlite = with_line("databases.shop", 'url = "sqlite:///shop.db"')
+    told = with_line("databases.shop", "max_concurrency = 3", sqlite)
+
+    found = [read(text).databases["shop"].max_concurrency for text in (sqlite, told)]
+
+    assert found == [1, 3]
 
 
 def test_every_key_about_rows_arrives(read: Read) -> None:

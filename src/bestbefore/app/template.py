@@ -114,7 +114,7 @@ keep_generations = 1
 #url_env = "SHIPMENTS_URL"
 #url = "sqlite:///shipments.db"
 #url_file = "/run/secrets/shipments-url"
-# For all workers together: batches at a time, 1 to 64, and rows a second.
+# For all workers together: batches at a time, 1 to 64 (SQLite: 1 if not given), and rows a second.
 #max_concurrency = 4
 #rows_per_second = 5000
 # Between batches: "1ms" to "1h".

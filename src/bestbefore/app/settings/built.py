@@ -19,14 +19,18 @@ from bestbefore.domain.policy import ObjectSource, Policy, Reach
 from bestbefore.domain.rows import FileArchive, Partitions, RowSource, TableArchive, TimestampKind
 from bestbefore.domain.versions import Versions
 
+_BATCHES_AT_A_TIME = 4
+
 
 def database(name: str, written: DatabaseSection, url: str, http: str | None) -> DatabaseSettings:
     """``[databases.NAME]``, with the addresses that its sources led to."""
     throttle = written.throttle
+    # SQLite has one writer: a second batch would only wait for the first, and time out.
+    at_a_time = 1 if url.startswith("sqlite") else _BATCHES_AT_A_TIME
     return DatabaseSettings(
         name,
         url,
-        max_concurrency=written.max_concurrency,
+        max_concurrency=written.max_concurrency or at_a_time,
         rows_per_second=written.rows_per_second,
         pause=written.pause,
         window=written.window,

@@ -82,7 +82,7 @@ class DatabaseSettings:
 
     name: str
     url: str = field(repr=False)
-    max_concurrency: int = 4
+    max_concurrency: int
     rows_per_second: int | None = None
     pause: timedelta = timedelta(0)
     window: tuple[time, time] | None = None

@@ -84,7 +84,7 @@ class DatabaseSection(Section):
     url: Plain | None = None
     url_env: Variable | None = None
     url_file: Text | None = None
-    max_concurrency: Annotated[int, Field(ge=1, le=64)] = 4
+    max_concurrency: Annotated[int | None, Field(ge=1, le=64)] = None
     rows_per_second: Count | None = None
     pause: Wait = timedelta(0)
     window: Annotated[tuple[time, time] | None, PlainValidator(spans.window)] = None
