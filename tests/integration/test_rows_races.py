@@ -34,6 +34,17 @@ def waiting(
         yield delivery
 
 
+def after(
+    database: RowDatabase, world: RowWorld, source: RowSource, task: RowTask, statement: str
+) -> Effect | Divided | Failure:
+    """What becomes of *task*, which waits until somebody else commits *statement*."""
+    with closing(database.connect()) as other:
+        other.cursor().execute(statement)
+        with waiting(world, database, source, task) as delivery:
+            other.commit()
+            return delivery.result(10)
+
+
 def test_a_deadlock_is_tried_again_and_nothing_has_gone(
     row_database: RowDatabase, world: RowWorld
 ) -> None:
@@ -64,11 +75,7 @@ def test_a_row_that_gets_a_reference_at_the_last_moment_stays_and_the_constraint
     world.run(PARENTS, CHILDREN.format(how))
     world.insert("parents", (1, OLD), (2, OLD))
     task = world.task(SOURCE)
-    with closing(row_database.connect()) as other:
-        other.cursor().execute("INSERT INTO c VALUES (1, 2)")
-        with waiting(world, row_database, SOURCE, task) as delivery:
-            other.commit()
-            end = delivery.result(10)
+    end = after(row_database, world, SOURCE, task, "INSERT INTO c VALUES (1, 2)")
 
     if isinstance(end, Failure):
         assert end.failure_class is FailureClass.DEPENDENCY
@@ -86,11 +93,7 @@ def test_a_row_that_comes_under_a_cascade_at_the_last_moment_is_not_taken_along(
     world.run(PARENTS, CHILDREN.format("ON DELETE CASCADE"))
     world.insert("parents", (1, OLD), (2, OLD))
     task = world.task(SOURCE)
-    with closing(row_database.connect()) as other:
-        other.cursor().execute("INSERT INTO c VALUES (1, 2)")
-        with waiting(world, row_database, SOURCE, task) as delivery:
-            other.commit()
-            end = delivery.result(10)
+    end = after(row_database, world, SOURCE, task, "INSERT INTO c VALUES (1, 2)")
 
     assert world.ids("c") == [1]
     if isinstance(end, Failure):
@@ -110,11 +113,7 @@ def test_a_row_that_gets_a_dependent_at_the_last_moment_takes_it_along(
     world.insert("parents", (1, OLD), (2, OLD))
     source = table("parents")
     task = world.task(source)
-    with closing(row_database.connect()) as other:
-        other.cursor().execute("INSERT INTO c VALUES (1, 2)")
-        with waiting(world, row_database, source, task) as delivery:
-            other.commit()
-            end = delivery.result(10)
+    end = after(row_database, world, source, task, "INSERT INTO c VALUES (1, 2)")
 
     assert isinstance(end, Effect), end
     assert (end.rows, list(end.dependents.values())) == (2, [1])
@@ -129,11 +128,7 @@ def test_a_row_that_is_touched_while_its_batch_waits_stays_with_its_dependents(
     world.insert("c", (1, 1), (2, 2))
     source = table("parents")
     task = world.task(source)
-    with closing(row_database.connect()) as other:
-        other.cursor().execute("UPDATE parents SET at = NULL WHERE id = 2")
-        with waiting(world, row_database, source, task) as delivery:
-            other.commit()
-            end = delivery.result(10)
+    end = after(row_database, world, source, task, "UPDATE parents SET at = NULL WHERE id = 2")
 
     assert isinstance(end, Effect), end
     assert (end.rows, end.blocked, list(end.dependents.values())) == (1, 0, [1])
