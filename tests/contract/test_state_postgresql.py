@@ -237,6 +237,24 @@ def test_a_claim_takes_no_more_than_its_limit_however_it_is_planned(
             connection.exec_driver_sql(f'ALTER DATABASE "{name}" RESET ALL')
 
 
+def test_who_publishes_does_not_wait_for_what_another_one_has_locked(
+    database: Database, ledger: Ledger
+) -> None:
+    """To wait, with some of it locked already, would be half of a deadlock."""
+    run = ledger.plan("a", "b", "c")
+    (version,) = ledger.work.versions()
+    span = ledger.work.waiting(version.row, 10)
+    assert span is not None
+    with database.write(shared=True) as connection:
+        connection.execute(
+            sa.select(operations.c.id).where(operations.c.key == "exports/b.json").with_for_update()
+        )
+        publishing = Beside(lambda: ledger.queue.publish(span, SLOT))
+        assert publishing.end() == 2
+    assert ledger.queue.publish(span, SLOT) == 1
+    assert (ledger.again(run).waiting, ledger.again(run).pending) == (0, 3)
+
+
 def test_batches_over_the_same_runs_in_opposite_order_are_recorded_side_by_side(
     ledger: Ledger, ledger_url: str
 ) -> None:

@@ -14,7 +14,8 @@ class Queue(Protocol):
     """At-least-once delivery of operations, each delivery fenced by its claim's token."""
 
     def publish(self, span: Span, now: datetime) -> int:
-        """Make every waiting operation of *span* available. Returns how many.
+        """Make every waiting operation of *span* available, but for those that somebody else does
+        this to at this moment. Returns how many.
 
         One that goes last (`Version.last_to_go`) is published held: it is due once nothing else of
         its key is waiting, pending or dead in its policy version.

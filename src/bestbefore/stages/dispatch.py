@@ -43,6 +43,8 @@ def dispatch(
                     turns.remove(version)
                     continue
                 sent = queue.publish(span, now)
+                if not sent:  # another process publishes these at this moment
+                    turns.remove(version)
                 room[version.connection] -= sent
                 published += sent
     return published

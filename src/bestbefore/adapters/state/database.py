@@ -122,7 +122,8 @@ class Database:
         That is for what decides nothing by reading first: each statement has to hold its condition
         itself, as in "of these, what is still held under this token". They lock rows of operations
         first, then of runs, then of tallies, the latter two in the order of their keys, so that no
-        two of them ever wait for each other.
+        two of them ever wait for each other. Of operations they lock those that are theirs by a
+        token, or else only what nobody has locked.
         """
         committing = False
         with (

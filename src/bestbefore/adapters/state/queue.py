@@ -192,8 +192,11 @@ def _operation(row: Sequence[Any], token: int) -> Operation:
     )
 
 
-_PUBLISH = (
-    sa.update(operations)
+# What others lock is left to them: to wait for it, with what is locked already in hand, while they
+# wait for that in another order, is a deadlock. (Who looks again at a row that changed meanwhile
+# has locked it, whether it is still wanted or not.)
+_UNPUBLISHED = (
+    sa.select(operations.c.id)
     .where(
         operations.c.run_id == sa.bindparam("run"),
         operations.c.state == sa.literal_column("'waiting'"),
@@ -201,6 +204,11 @@ _PUBLISH = (
         # The run may have been parked since the span was read.
         sa.exists().where(runs.c.id == sa.bindparam("run"), runs.c.state == RunState.OPEN),
     )
+    .with_for_update(of=operations, skip_locked=True)
+)
+_PUBLISH = (
+    sa.update(operations)
+    .where(operations.c.id.in_(_UNPUBLISHED))
     .values(state=State.PENDING, due_at=sa.bindparam("now"))
 )
 
