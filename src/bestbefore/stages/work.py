@@ -68,10 +68,11 @@ Result = Outcome | Spared | Effect | Parts | Failure
 class Attempting(Protocol):
     """What a worker's threads do with the operations of one store or database."""
 
-    def make(self, policy: Policy, operations: Sequence[Operation]) -> Sequence[Result]:
-        """One result per operation, in their order.
+    def make(self, policy: Policy, operations: Sequence[Operation]) -> Iterable[Result]:
+        """One result per operation, in their order; of row batches each when it is asked for, and
+        not begun before.
 
-        They are of one run, and distinct by key and version. What fails is a result; raises
+        Objects are of one run, and distinct by key and version. What fails is a result; raises
         LedgerError where the ledger cannot be read: that is no failure of any target.
         """
         ...
@@ -318,8 +319,7 @@ class Worker:
         """
         results: list[Result | None] = []
         until = self._h.clock.now() + _LONGEST_CHAIN
-        for operation in batch.operations:
-            (result,) = attempts.make(batch.policy, [operation])
+        for result in attempts.make(batch.policy, batch.operations):
             results.append(result)
             failed = isinstance(result, Failure)
             if failed or batch.halt.is_set() or self._h.clock.now() >= until:
