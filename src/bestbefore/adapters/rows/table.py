@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
@@ -42,7 +43,7 @@ from bestbefore.ports.rows import TableRefused
 _SHAPE_DIGITS = 16
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Target:
     """The table of a source.
 
@@ -73,7 +74,7 @@ class Target:
         """What the timestamp column is."""
         return self.times.kind
 
-    @property
+    @cached_property
     def shape(self) -> str:
         """A fingerprint of columns, types, key and walk."""
         said = [
