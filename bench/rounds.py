@@ -1,6 +1,5 @@
 """Interleaved rounds: everybody once in each, so that a slow minute of the machine hits all."""
 
-import os
 import shutil
 import statistics
 import subprocess
@@ -12,7 +11,6 @@ from typing import Protocol
 
 BODY = b'{"customer": 1842, "digest": "a small export"}' * 2
 HERE = Path(sys.executable).parent
-_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 
 
 class Contest(Protocol):
@@ -49,11 +47,7 @@ def hold(contest: Contest, rounds: int, title: str, things: int) -> dict[str, fl
 
 
 def timed(*words: str, env: Mapping[str, str] | None = None) -> float:
-    """The seconds that a command takes, which has to succeed.
-
-    Its modules stay compiled from one time to the next, as where it is installed.
-    """
-    env = {name: value for name, value in (env or os.environ).items() if name != _NO_BYTECODE}
+    """The seconds that a command takes, which has to succeed."""
     began = time.perf_counter()
     done = subprocess.run(words, env=env, capture_output=True, check=False)
     seconds = time.perf_counter() - began

@@ -13,7 +13,6 @@ import pytest
 
 from bestbefore.app.settings import DatabaseSettings, ThrottleSettings
 from bestbefore.app.system import Tables, connect_tables
-from bestbefore.domain.hold import Hold, Scope
 from bestbefore.domain.report import Report
 from bestbefore.domain.rows import Effect
 from bestbefore.ports.records import OperationFilter
@@ -202,23 +201,6 @@ def test_a_pause_takes_effect_within_one_batch(tmp_path: Path, after: int) -> No
             until(lambda: shop.left() == 0, what="the end")
             several_rounds()
         assert (reports[0].received, reports[0].completed, reports[0].abandoned) == (50, 50, 0)
-
-
-def test_a_hold_takes_effect_within_one_batch(tmp_path: Path) -> None:
-    """What is begun ends, and all else is kept, also of what a thread has in hand."""
-    with (
-        shop_with(tmp_path, lambda real: Held(real, 20), max_concurrency=1) as (shop, held),
-        ThreadPoolExecutor(1) as pool,
-    ):
-        planned(shop, 500)
-        drain = pool.submit(shop.work)
-        assert held.inside.wait(PATIENCE)
-        hold = Hold(Scope(policy="updates"), "audit", None, "me", shop.clock.now())
-        shop.system.holds.add(hold)
-        held.go.set()
-
-        assert drain.result(PATIENCE).outcomes == {"deleted": 21, "protected": 29}
-        assert shop.left() == 290
 
 
 # -- concurrency -------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ What fails is a result, never an exception, unless it is the ledger.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bestbefore.domain.failure import Failure, FailureClass
@@ -49,13 +49,15 @@ class RowAttempts:
     holds: Callable[[Policy], Held] = lambda _: Held()
     file: Filing = _nowhere
 
-    def make(self, policy: Policy, operations: Sequence[Operation]) -> Iterator[Result]:
+    def make(self, policy: Policy, operations: Sequence[Operation]) -> list[Result]:
         """See `stages.work.Attempting`."""
         batches = self.ledger.batches([operation.row for operation in operations])
+        results: list[Result] = []
         for operation in operations:
             batch, cutoff = batches[operation.row]
             task = RowTask(operation.operation_id, policy.name, policy.version, batch, cutoff)
-            yield self._attempt(policy, operation, task)
+            results.append(self._attempt(policy, operation, task))
+        return results
 
     def _attempt(self, policy: Policy, operation: Operation, task: RowTask) -> Result:
         try:

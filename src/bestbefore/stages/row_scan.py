@@ -35,7 +35,7 @@ _MOST_LOOKED_AT = 50_000
 """Rows per slice: a query of a fraction of a second on any table with an index."""
 
 _PAGE_FOR = timedelta(seconds=1)
-"""How long slices are gathered at most before they are written, together, as one page."""
+"""How long slices are gathered before they are written, together, as one page."""
 
 _MOST_BATCHES = 1_000
 
@@ -121,8 +121,7 @@ class RowScan:
         left = list(cursors)
         whole = ask(lambda: self.reader.partitions(source, facts, run.cutoff, apart))
         size = self._size()
-        began = self.errand.clock.now()
-        page = _Gathered(began)
+        page = _Gathered(self.errand.clock.now())
         if begins:
             page.add(Slice(whole.batches, None, sum(batch.rows for batch in whole.batches)))
         first = self._kept(claim, facts) if begins else PlannedPage(page.began, left)
@@ -138,9 +137,7 @@ class RowScan:
             page.add(found)
             left[:1] = [found.rest] if found.rest is not None else []
             full = len(page.batches) >= _MOST_BATCHES
-            # Each as long as all before it: workers wait for the first.
-            long = self.errand.clock.now() - page.began >= min(page.began - began, _PAGE_FOR)
-            if full or long or not left:
+            if full or not left or self.errand.clock.now() - page.began >= _PAGE_FOR:
                 self._write(claim, run, page, left, first)
                 size = self._size(size)
                 page = _Gathered(self.errand.clock.now())

@@ -68,11 +68,10 @@ Result = Outcome | Spared | Effect | Parts | Failure
 class Attempting(Protocol):
     """What a worker's threads do with the operations of one store or database."""
 
-    def make(self, policy: Policy, operations: Sequence[Operation]) -> Iterable[Result]:
-        """One result per operation, in their order; of row batches each when it is asked for, and
-        not begun before.
+    def make(self, policy: Policy, operations: Sequence[Operation]) -> Sequence[Result]:
+        """One result per operation, in their order.
 
-        Objects are of one run, and distinct by key and version. What fails is a result; raises
+        They are of one run, and distinct by key and version. What fails is a result; raises
         LedgerError where the ledger cannot be read: that is no failure of any target.
         """
         ...
@@ -137,7 +136,6 @@ class Worker:
         self._options = options
         self._report = Report()
         self._out: dict[Future[list[Result | None]], _Batch] = {}
-        self._settled: list[Settlement] = []  # and still to be recorded
         self._paces: dict[tuple[str, str], Pace] = {}
         self._health: dict[str, Health] = {}
         self._hiding: set[int] = set()  # policies whose deletes free nothing
@@ -176,7 +174,7 @@ class Worker:
                 self._reap(min(_IDLE_SECONDS, self._wait))
                 self._h.gate.keep(self._out_by_database(), self._h.clock.now())
                 self._h.on_progress(self._report)
-                if moved or self._out or self._settled:
+                if moved or self._out:
                     self._idle_seconds = _FIRST_IDLE_SECONDS
                 else:
                     left = self._left(outlook) if self._options.drain else None
@@ -213,10 +211,9 @@ class Worker:
         now = self._h.clock.now()
         if now >= self._suspects_at:
             if self._h.ledger.suspects([v.row for v in outlook.workable], now):
-                # Suspects run alone, so what is out has to come back first, and be recorded.
+                # Suspects run alone, so what is out has to come back first.
                 if self._out:
                     return 0
-                self._record_settled()
                 self._h.gate.news()
                 if found := self._take_suspects(pool, outlook, now):
                     return found
@@ -321,7 +318,8 @@ class Worker:
         """
         results: list[Result | None] = []
         until = self._h.clock.now() + _LONGEST_CHAIN
-        for result in attempts.make(batch.policy, batch.operations):
+        for operation in batch.operations:
+            (result,) = attempts.make(batch.policy, [operation])
             results.append(result)
             failed = isinstance(result, Failure)
             if failed or batch.halt.is_set() or self._h.clock.now() >= until:
@@ -394,25 +392,16 @@ class Worker:
     # -- settling ----------------------------------------------------------------------------
 
     def _reap(self, timeout: float) -> None:
-        """Record what threads achieved, and wait for more of it, at most *timeout* seconds.
-
-        What ended well is recorded the next time: threads have other work by then, and need not
-        wait for the ledger.
-        """
-        self._record_settled()
+        """Wait for threads, at most *timeout* seconds, and record what they achieved."""
         if not self._out:
             return
         done, _ = wait(self._out, timeout, FIRST_COMPLETED)
+        settlements: list[Settlement] = []
         for future in done:
             batch = self._out.pop(future)
-            self._settled += self._settle(*self._give_back(batch, future.result()))
-        if not all(isinstance(settlement, Completed) for settlement in self._settled):
-            self._record_settled()
+            settlements += self._settle(*self._give_back(batch, future.result()))
+        self._record(settlements)
         self._keep_claims()
-
-    def _record_settled(self) -> None:
-        settled, self._settled = self._settled, []
-        self._record(settled)
 
     def _give_back(
         self, batch: _Batch, results: Sequence[Result | None]
@@ -592,7 +581,7 @@ class Worker:
                 batch, now = self._out.pop(future), self._h.clock.now()
                 self._h.queue.release(batch.operations, now)
                 self._h.gate.ended(batch.policy, batch.operations, [], batch.taken_at, now)
-        while self._settled or (self._out and self._h.clock.now() < deadline):
+        while self._out and self._h.clock.now() < deadline:
             self._reap(_IDLE_SECONDS)
         if self._planning is not None:
             # It was told to stop as well, and does so after the page in hand.

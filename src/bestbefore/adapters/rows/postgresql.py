@@ -137,18 +137,22 @@ class Postgresql(Dialect):
                 "postgresql_readonly": access.read_only,
             },
         )
-        settings = _set(_settings(access))
+        settings = ", ".join(
+            f"set_config('{name}', '{value}', true)" for name, value in _settings(access).items()
+        )
 
         @sa.event.listens_for(engine, "begin")
         def _enter(connection: sa.Connection) -> None:
-            connection.exec_driver_sql(settings)
+            connection.exec_driver_sql(f"SELECT {settings}")
 
         return engine
 
     def walks(self, connection: sa.Connection) -> None:
         # Half of a table is cheaper to sort than to walk, once; not for every slice of it.
         # Nor may what is looked at of it once go to a disk.
-        connection.exec_driver_sql(_set({"enable_seqscan": "off", "work_mem": "32MB"}))
+        connection.exec_driver_sql(
+            "SELECT set_config('enable_seqscan', 'off', true), set_config('work_mem', '32MB', true)"
+        )
 
     def place(self, connection: sa.Connection) -> str:
         url = connection.engine.url
@@ -264,11 +268,6 @@ def _settings(access: Access) -> dict[str, str]:
         # Compiling what runs for milliseconds takes longer than running it.
         "jit": "off",
     }
-
-
-def _set(settings: Mapping[str, str]) -> str:
-    """What sets them for a transaction, in one round trip and without a result to be read."""
-    return "; ".join(f"SET LOCAL {name} = '{value}'" for name, value in settings.items())
 
 
 def _scans(node: Mapping[str, Any]) -> Iterator[str]:

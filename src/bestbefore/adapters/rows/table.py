@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
@@ -43,7 +42,7 @@ from bestbefore.ports.rows import TableRefused
 _SHAPE_DIGITS = 16
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Target:
     """The table of a source.
 
@@ -74,7 +73,7 @@ class Target:
         """What the timestamp column is."""
         return self.times.kind
 
-    @cached_property
+    @property
     def shape(self) -> str:
         """A fingerprint of columns, types, key and walk."""
         said = [
