@@ -11,6 +11,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
+from bestbefore.adapters.schedulers.cron import CronCalendar
 from bestbefore.adapters.state import postgresql
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.controls import SqlControls
@@ -20,6 +21,7 @@ from bestbefore.adapters.state.holds import SqlHolds
 from bestbefore.adapters.state.plans import SqlPlanLedger
 from bestbefore.adapters.state.replay import Interrupted, replays
 from bestbefore.adapters.state.schema import breakers, operations, runs
+from bestbefore.adapters.state.slots import SqlSlots
 from bestbefore.adapters.state.throttles import SqlThrottles
 from bestbefore.adapters.state.work import SqlWorkLedger
 from bestbefore.contracts.controls import ControlsContract
@@ -28,6 +30,7 @@ from bestbefore.contracts.holds import HoldsContract
 from bestbefore.contracts.ledger import LEASE, POLICY, SLOT, Ledger, LedgerContract, Sides
 from bestbefore.contracts.queue import QueueContract
 from bestbefore.contracts.row_ledger import RowLedgerContract
+from bestbefore.contracts.slots import SlotsContract
 from bestbefore.contracts.stacks import StackContract
 from bestbefore.contracts.throttles import ThrottlesContract
 from bestbefore.contracts.upkeep import UpkeepContract
@@ -80,6 +83,12 @@ class TestThrottlesOnPostgresql(ThrottlesContract):
     @pytest.fixture
     def throttles(self, database: Database) -> SqlThrottles:
         return SqlThrottles(database)
+
+
+class TestSlotsOnPostgresql(SlotsContract):
+    @pytest.fixture
+    def slots(self, database: Database) -> SqlSlots:
+        return SqlSlots(database, CronCalendar())
 
 
 class TestStacksOnPostgresql(StackContract):

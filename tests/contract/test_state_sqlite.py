@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from bestbefore.adapters.schedulers.cron import CronCalendar
 from bestbefore.adapters.state.database import Database
 from bestbefore.adapters.state.endpoints import SqlEndpointMemory
 from bestbefore.adapters.state.holds import SqlHolds
+from bestbefore.adapters.state.slots import SqlSlots
 from bestbefore.adapters.state.throttles import SqlThrottles
 from bestbefore.contracts.controls import ControlsContract
 from bestbefore.contracts.endpoints import HERE, LIMIT, NOW, EndpointMemoryContract
@@ -15,6 +17,7 @@ from bestbefore.contracts.holds import HoldsContract
 from bestbefore.contracts.ledger import LedgerContract, Sides
 from bestbefore.contracts.queue import QueueContract
 from bestbefore.contracts.row_ledger import RowLedgerContract
+from bestbefore.contracts.slots import SlotsContract
 from bestbefore.contracts.stacks import StackContract
 from bestbefore.contracts.throttles import ThrottlesContract
 from bestbefore.contracts.upkeep import UpkeepContract
@@ -60,6 +63,12 @@ class TestControlsOnSqlite(ControlsContract):
 
 class TestHoldsOnSqlite(HoldsContract):
     pass
+
+
+class TestSlotsOnSqlite(SlotsContract):
+    @pytest.fixture
+    def slots(self, database: Database) -> SqlSlots:
+        return SqlSlots(database, CronCalendar())
 
 
 class TestStacksOnSqlite(StackContract):

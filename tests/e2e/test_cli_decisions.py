@@ -200,7 +200,12 @@ def test_a_pause_stops_a_running_worker_within_one_batch_and_resume_lets_it_go_o
     with cli.start("work", "--concurrency", "1"):
         until(lambda: not faulty.keys("exports"), what="the first batch")
         paused = cli.json("pause", "exports", "--reason", "audit\x1b[2J")
-        assert paused == {"paused": "exports", "reason": "audit\x1b[2J", "until": None}
+        assert paused == {
+            "paused": "exports",
+            "reason": "audit\x1b[2J",
+            "until": None,
+            "misses": [],
+        }
         fill(faulty, 3, "exports/more-")
         planned = cli.json("plan", "exports", "--slot", LATER)
         assert planned["published"] == 3
@@ -209,7 +214,7 @@ def test_a_pause_stops_a_running_worker_within_one_batch_and_resume_lets_it_go_o
         assert cli.json("status")["policies"][0]["paused"] == "audit\x1b[2J"
         assert len(faulty.keys("exports")) == 3
         resumed = cli.json("resume", "exports")
-        assert resumed == {"resumed": True, "backlog": {"exports": 3}}
+        assert resumed == {"resumed": True, "backlog": {"exports": 3}, "first": []}
         until(lambda: not faulty.keys("exports"), what="the second batch")
     assert cli.json("resume", "exports")["resumed"] is False
 

@@ -39,7 +39,6 @@ from bestbefore.domain.run import Trigger
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.endpoints import EndpointMemory
 from bestbefore.ports.ledger import LedgerError
-from bestbefore.stages.trigger import choose_slot
 from bestbefore.stages.work import Options
 
 _OFFSET = struct.Struct("<q")
@@ -136,15 +135,26 @@ def planner(arguments: Sequence[str]) -> None:
     name, *more = arguments
     system = open_world(Path.cwd())
     policy = system.policy(name)
-    now = system.clock.now()
-    slot = choose_slot(policy, None, system.calendar, system.plans, now)
+    slot = system.slot(policy, None, Trigger.PLAN)
     if "new" in more:
-        slot = now.replace(microsecond=0)
+        slot = system.clock.now().replace(microsecond=0)
     try:
         run = system.planner(policy).plan(policy, slot, Trigger.PLAN).run
         sys.stdout.write(f"{run.run_id} {run.state}\n")
     except LedgerError as error:
         sys.stdout.write(f"{type(error).__name__}\n")
+    system.close()
+
+
+def schedule(arguments: Sequence[str]) -> None:
+    """Look at schedules and fire them, until told to stop by SIGTERM. Says when it begins."""
+    system = open_world(Path.cwd())
+    asked: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _frame: asked.append(number))
+    ticker = system.ticker(lambda: bool(asked))
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    ticker.run()
     system.close()
 
 

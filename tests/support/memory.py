@@ -17,7 +17,7 @@ class MemoryStore:
 
     ``refuse(key)`` may return a Failure for a delete. ``deleted`` holds the keys in order.
     ``tagged`` has the tags of keys, ``untold`` why those of others cannot be read, ``texts`` what
-    is in an object, or why that cannot be read.
+    is in an object, or why that cannot be read. ``listing()`` is called before each page.
     """
 
     def __init__(self, objects: Sequence[Listed] = (), page_size: int = 1000) -> None:
@@ -26,6 +26,7 @@ class MemoryStore:
         self.deleted: list[str] = []
         self.attempts: list[str] = []
         self.refuse: Callable[[str], Failure | None] = lambda key: None
+        self.listing: Callable[[], None] = lambda: None
         self.server_time: datetime | None = None
         self.versioning: str | None = None
         self.endpoint = "memory"
@@ -47,6 +48,7 @@ class MemoryStore:
         return [KeyRange(None, None)]
 
     def page(self, bucket: str, prefix: str, keys: KeyRange) -> Page:
+        self.listing()
         with self._lock:
             if self._order is None:
                 self._order = sorted(self.objects)

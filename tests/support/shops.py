@@ -138,6 +138,7 @@ class Shop:
             system.holds,
             system.throttles,
             system.windows,
+            system.schedule.slots,
             system.state(),
             self.clock.now(),
         )

@@ -18,7 +18,13 @@ from typing import Any, Self
 import sqlalchemy as sa
 
 from bestbefore.adapters.state.schema import operations, policies, runs, tallies
-from bestbefore.app.settings import QueueSettings, Settings, StateSettings, StoreSettings
+from bestbefore.app.settings import (
+    QueueSettings,
+    ScheduleSettings,
+    Settings,
+    StateSettings,
+    StoreSettings,
+)
 from bestbefore.app.system import Store, System, connect_tables
 from bestbefore.domain.failure import Attempts, Failure, FailureClass
 from bestbefore.domain.outcome import REMOVED
@@ -54,6 +60,9 @@ def policy(
     max_deletes: int | None = None,
     max_fraction: float | None = None,
     first_run_limit: int = 10_000,
+    schedule: str | None = None,
+    timezone: str = "UTC",
+    catch_up: bool = False,
     **source: Any,
 ) -> Policy:
     """A policy over `exports/` of one bucket; further keywords are those of `ObjectSource`."""
@@ -63,6 +72,9 @@ def policy(
         "growth-team",
         Age(0, days * 86_400),
         ObjectSource(store, source.pop("bucket", "bucket"), prefix, **source),
+        schedule=schedule,
+        timezone=timezone,
+        catch_up=catch_up,
         priority=priority,
         reach=Reach(max_deletes, max_fraction, first_run_limit),
         attempts=attempts or Attempts(),
@@ -86,7 +98,9 @@ class World:
         stores: Mapping[str, MemoryStore] | None = None,
         state_url: str | None = None,
         keep: Age | None = None,
+        schedule: ScheduleSettings | None = None,
     ) -> None:
+        self.schedule = schedule or ScheduleSettings()
         self.folder = folder
         self.state_url = state_url or f"sqlite:///{folder / 'state.db'}"
         self.keep = keep
@@ -121,6 +135,7 @@ class World:
             stores=self.stores,
             state_url=self.state_url,
             keep=self.keep,
+            schedule=self.schedule,
         )
 
     def put(self, *keys: str, age: datetime = OLD, size: int = SIZE, content: str = "") -> None:
@@ -205,6 +220,7 @@ class World:
             {name: StoreSettings(name, "s3") for name in self.stores},
             {},
             {of.name: of for of in policies},
+            schedule=self.schedule,
         )
         system = System(settings, self.clock, self._store, connect_tables)
         system.spread = lambda: self.spread()

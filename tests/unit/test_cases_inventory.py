@@ -30,6 +30,9 @@ IN_REACH = frozenset(
         "CONF": (1, 2, 3, 4, 5),
         "GUARD": (1, 2, 4),
         "DLQ": (2,),
+        "CRON": (1, 2, 3, 4, 5),
+        "DST": (1, 2, 3, 4),
+        "TICK": (1, 2, 3, 4, 5),
     }.items()
     for number in numbers
 )

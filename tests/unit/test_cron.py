@@ -242,3 +242,48 @@ def test_what_depends_on_the_machine_or_names_no_zone_is_refused(zone: str) -> N
 
 def test_a_misspelt_time_zone_comes_with_a_suggestion() -> None:
     assert 'did you mean "Europe/Berlin"' in str(timezone_problem("Europe/Berln"))
+
+
+def test_the_slots_between_two_instants_are_those_after_the_first_up_to_the_second() -> None:
+    found = CALENDAR.between("0 * * * *", "UTC", at("2026-07-01T01:00"), at("2026-07-01T04:00"))
+
+    assert list(found) == [at(f"2026-07-01T0{hour}:00") for hour in (2, 3, 4)]
+
+
+@pytest.mark.parametrize("start", ["2025-11-02T05:45", "2025-11-02T06:10", "2025-11-02T06:31"])
+def test_slots_between_do_not_come_again_in_the_second_pass_of_a_doubled_hour(start: str) -> None:
+    """O-DST-01"""
+    found = CALENDAR.between("30 1 * * *", "America/New_York", at(start), at("2025-11-03T12:00"))
+
+    assert list(found) == [at("2025-11-03T06:30")]
+
+
+def test_a_local_time_that_is_skipped_or_doubled_is_foretold_with_its_one_instant() -> None:
+    """O-DST-01"""
+    found = CALENDAR.clock_changes(
+        "30 2 * * *", "Europe/Berlin", at("2026-01-01T00:00"), at("2027-01-01T00:00")
+    )
+
+    assert [(c.local.isoformat(), c.slot, c.skipped) for c in found] == [
+        ("2026-03-29T02:30:00", at("2026-03-29T01:00"), True),
+        ("2026-10-25T02:30:00", at("2026-10-25T00:30"), False),
+    ]
+    for change in found:
+        before = change.slot - HOUR
+        assert CALENDAR.following("30 2 * * *", "Europe/Berlin", before) == change.slot
+
+
+@pytest.mark.parametrize(
+    ("schedule", "timezone"),
+    [
+        ("30 2 * * *", "UTC"),
+        ("0 3 * * *", "Europe/Berlin"),
+        ("0 2 * * 1", "Europe/Berlin"),
+        ("30 * * * *", "Europe/Berlin"),
+        ("*/5 2 * * *", "Europe/Berlin"),
+    ],
+)
+def test_a_schedule_that_no_clock_change_touches_has_none(schedule: str, timezone: str) -> None:
+    year = at("2026-01-01T00:00"), at("2027-01-01T00:00")
+
+    assert list(CALENDAR.clock_changes(schedule, timezone, *year)) == []

@@ -47,7 +47,7 @@ def test_switched_off_keys_show_their_defaults_where_there_is_one() -> None:
     policy = tomllib.loads(switched_on)["policies"]["weekly-digest-exports"]
     fields = SECTIONS["policies", "*"].model_fields
 
-    for key in ("first_run_limit", "priority"):
+    for key in ("first_run_limit", "priority", "catch_up"):
         assert policy[key] == fields[key].default
     assert policy["attempts"] == fields["attempts"].default.model_dump()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bestbefore.app.settings import ConfigError, load
+from bestbefore.app.settings import ConfigError, ScheduleSettings, load
 from bestbefore.domain.failure import Attempts
 from bestbefore.domain.finding import Level
 from bestbefore.domain.policy import ObjectSource, Policy, Reach
@@ -324,3 +324,23 @@ def test_evidence_goes_to_a_folder_named_after_the_state_database(
 
     assert settings.state.keep == Age(0, 400 * 86_400)
     assert settings.evidence == tmp_path / "state" / "ledger-evidence"
+
+
+def test_the_schedule_section_has_defaults_and_takes_all_its_keys(read: Read) -> None:
+    assert read(SMALL).schedule == ScheduleSettings(
+        "embedded", timedelta(minutes=15), timedelta(seconds=60)
+    )
+
+    section = '[schedule]\nkind = "none"\ngrace = "2h"\nearly_tolerance = "30s"\n'
+    assert read(section + SMALL).schedule == ScheduleSettings(
+        "none", timedelta(hours=2), timedelta(seconds=30)
+    )
+
+
+def test_catch_up_arrives_and_decides_nothing_about_what_goes(read: Read) -> None:
+    scheduled = SMALL.replace('"v1"', '"v1"\nschedule = "0 2 * * *"')
+    later = read(scheduled).policies["weekly"]
+    now = read(scheduled.replace('0 2 * * *"', '0 2 * * *"\ncatch_up = "now"')).policies["weekly"]
+
+    assert (later.catch_up, now.catch_up) == (False, True)
+    assert later.fingerprint() == now.fingerprint()

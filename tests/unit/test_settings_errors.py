@@ -11,6 +11,7 @@ from bestbefore.app.settings.problems import Problem
 GOOD = """
 [state]
 [queue]
+[schedule]
 [stores.exports]
 kind = "s3"
 [policies.weekly]
@@ -62,6 +63,16 @@ def test_the_file_the_cases_start_from_is_good(tmp_path: Path) -> None:
     assert list(load(file, {}).policies) == ["weekly"]
 
 
+def test_to_catch_up_now_somebody_has_to_start_runs(refused: Refused) -> None:
+    """O-TICK-05: no option without an effect."""
+    text = edited("policies.weekly", 'schedule = "0 2 * * *"\ncatch_up = "now"')
+
+    (problem,) = refused(text.replace("[schedule]", '[schedule]\nkind = "none"'))
+
+    assert problem.place == ("policies", "weekly", "catch_up")
+    assert 'kind = "none" starts no runs' in problem.message
+
+
 OBJECTS = "policies.weekly.objects"
 POLICY = "policies.weekly"
 POINTED = "generation = '(?P<generation>a)'\ncurrent_pointer"
@@ -91,6 +102,14 @@ WRONG = [
     (POLICY, 'older_than = "999999999d"', "older_than", "longer than 200 years", "write one"),
     (POLICY, "older_than = true", "older_than", "found true", "write one of"),
     (POLICY, "older_than = 2026-01-01", "older_than", "found 2026-01-01", "write one of"),
+    # schedules
+    ("schedule", 'kind = "eventbridge"', "kind", "not available yet", '"embedded" or "none"'),
+    ("schedule", 'kind = "cron"', "kind", 'expected "embedded" or "none"', "write"),
+    ("schedule", 'grace = "5s"', "grace", "expected 1min to 1d", '"15min"'),
+    ("schedule", 'early_tolerance = "1h"', "early_tolerance", "expected 1s to 5min", '"60s"'),
+    ("schedule", 'lease = "60s"', "lease", "unknown key", "belongs in [queue]"),
+    (POLICY, 'catch_up = "never"', "catch_up", 'expected "next" or "now"', "write"),
+    (POLICY, 'catch_up = "now"', "catch_up", "a policy without a schedule", "remove it"),
     # the rest of a policy
     (POLICY, 'version = ""', "version", "expected a text", "write a value"),
     (POLICY, "version = 2", "version", "expected a text in quotes, found 2", "write a text"),

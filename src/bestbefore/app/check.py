@@ -7,6 +7,8 @@ from bestbefore.app.settings import ThrottleSettings
 from bestbefore.app.system import System
 from bestbefore.app.throttle import Strains
 from bestbefore.domain.finding import Finding, Level
+from bestbefore.domain.policy import Policy
+from bestbefore.read.slots import changes, note_document
 
 
 def findings(system: System, *, queue: bool) -> list[Finding]:
@@ -17,6 +19,7 @@ def findings(system: System, *, queue: bool) -> list[Finding]:
     found += _holds(system)
     found += _throttles(system)
     for policy in system.settings.policies.values():
+        found += _clock_changes(system, policy)
         checks = row_checks if policy.about_rows else object_checks
         found += checks.checked(system, policy)
     return found
@@ -56,6 +59,17 @@ def _throttles(system: System) -> Iterator[Finding]:
                 "nothing to do if that passes by itself; else correct throttle, or grant what it "
                 "takes to ask",
             )
+
+
+def _clock_changes(system: System, policy: Policy) -> Iterator[Finding]:
+    for change in changes(policy, system.calendar, system.clock.now()):
+        yield Finding(
+            "schedule-clock-change",
+            Level.WARNING,
+            f"policies.{policy.name}: {note_document(change, policy)['text']}",
+            "nothing to do if that suits; else choose an hour that no clock change touches, or "
+            'timezone = "UTC"',
+        )
 
 
 def _holds(system: System) -> Iterator[Finding]:

@@ -28,11 +28,13 @@ from bestbefore.adapters.state.holds import SqlHolds
 from bestbefore.adapters.state.plans import SqlPlanLedger
 from bestbefore.adapters.state.queue import StateQueue
 from bestbefore.adapters.state.records import SqlRecords
+from bestbefore.adapters.state.slots import SqlSlots
 from bestbefore.adapters.state.throttles import SqlThrottles
 from bestbefore.adapters.state.upkeep import SqlUpkeepLedger
 from bestbefore.adapters.state.work import SqlWorkLedger
 from bestbefore.app.clock import SystemClock
 from bestbefore.app.formats import row_format
+from bestbefore.app.schedule import Schedule
 from bestbefore.app.settings import DatabaseSettings, Settings, StoreSettings, load
 from bestbefore.app.throttle import gate
 from bestbefore.app.upkeep import Upkeep
@@ -62,6 +64,8 @@ from bestbefore.stages.row_attempt import RowAttempts
 from bestbefore.stages.row_scan import RowSurvey
 from bestbefore.stages.scan import ObjectSurvey
 from bestbefore.stages.survey import PlanRefused, Survey
+from bestbefore.stages.ticker import Ticker
+from bestbefore.stages.trigger import choose_slot
 from bestbefore.stages.work import Attempting, Handles, Options, Worker
 
 _SPACE_AGAIN = timedelta(seconds=30)
@@ -128,6 +132,8 @@ class System:
         self.archives = SqlArchives(self._database)
         self.records = SqlRecords(self._database)
         self.holds = SqlHolds(self._database)
+        slots = SqlSlots(self._database, self.calendar)
+        self.schedule = Schedule(slots, self.controls, self.calendar, settings, clock)
         self._endpoints = SqlEndpointMemory(self._database)
         self._upkeep_ledger = SqlUpkeepLedger(self._database)
         self.upkeep = Upkeep(
@@ -298,6 +304,22 @@ class System:
             self.clock.sleep(_STEP_SECONDS)
         return not stopping()
 
+    def ticker(self, stopping: Callable[[], bool]) -> Ticker:
+        """What sees the slots of every schedule come, and fires them."""
+
+        def plan(policy: Policy, slot: datetime) -> bool:
+            planner = replace(self.planner(policy, stopping=stopping), by=self.worker_name)
+            return planner.plan(policy, slot, Trigger.SCHEDULE).run.complete
+
+        return self.schedule.ticker(plan, stopping)
+
+    def slot(self, policy: Policy, wanted: datetime | None, trigger: Trigger) -> datetime:
+        """The slot that *trigger* means, *wanted* if that was said; raises SlotRefused."""
+        early = self.settings.schedule.early_tolerance
+        return choose_slot(
+            policy, wanted, self.calendar, self.plans, self.clock.now(), trigger, early
+        )
+
     def state(self) -> Document:
         """How large the ledger is, and what upkeep did about it."""
         settings = self.settings
@@ -403,6 +425,7 @@ class System:
 
         One that cannot go on keeps none of the others; what it raised is raised at the end.
         """
+        self.schedule.look_now_and_then()
         went_on = False
         failed: Exception | None = None
         for run in self.plans.unfinished(self.clock.now()):

@@ -22,6 +22,14 @@ url = "sqlite:///bestbefore.db"
 # How long a worker may hold a command before another one may take it: "60s" to "12h".
 #lease = "60s"
 
+[schedule]
+# Who starts the runs of schedules: `bestbefore serve` ("embedded"), or something else ("none").
+#kind = "embedded"
+# A slot that nobody answers for longer is missed, whoever schedules: "1min" to "1d".
+#grace = "15min"
+# A trigger this early answers the coming slot: "1s" to "5min".
+#early_tolerance = "60s"
+
 [stores.exports]
 kind = "s3"
 # Leave the endpoint out for AWS.
@@ -48,6 +56,8 @@ owner = "growth-team"
 # When it is due: minute, hour, day, month, weekday. Leave it out to run it by hand only.
 schedule = "0 2 * * *"
 timezone = "UTC"
+# After a pause or a crash the "next" slot takes all overdue work, or one run does "now".
+#catch_up = "next"
 # Strictly older than this, counted from the scheduled instant: s, min, h, d, w, mo, y or
 # ISO 8601. A bare number, or "m", is refused as ambiguous.
 older_than = "30d"

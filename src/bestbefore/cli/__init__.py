@@ -12,6 +12,7 @@ from bestbefore.cli.hold import hold
 from bestbefore.cli.plan import plan, run
 from bestbefore.cli.restore import restore
 from bestbefore.cli.runs import runs
+from bestbefore.cli.schedule import schedule
 from bestbefore.cli.state import state
 from bestbefore.cli.status import status
 from bestbefore.cli.tune import tune
@@ -41,5 +42,5 @@ def main() -> None:
 
 
 for verb in (init, check, plan, work, run, status, runs, dlq, verify, explain, hold, pause,
-             resume, export, restore, state, tune, demo):  # fmt: skip
+             resume, schedule, export, restore, state, tune, demo):  # fmt: skip
     main.add_command(verb)

@@ -20,7 +20,6 @@ from bestbefore.read.documents import (
     work_document,
 )
 from bestbefore.stages.plan import Planned
-from bestbefore.stages.trigger import choose_slot
 
 _slot = click.option(
     "--slot", type=Moment(), help="The slot to answer; by default the latest one that is due."
@@ -49,7 +48,7 @@ def plan(
     """
     with opened(config, warn=True) as system, watched() as progress:
         stop = Stop()
-        chosen = _choose(system, policy, slot)
+        chosen = _choose(system, policy, slot, Trigger.PLAN, dry_run=dry_run)
         if dry_run:
             document = _preview(system, policy, chosen, Trigger.PLAN, yes, progress, stop)
         else:
@@ -83,7 +82,7 @@ def run(
     """
     with opened(config, warn=True) as system:
         found = system.policy(policy)
-        chosen = _choose(system, policy, slot)
+        chosen = _choose(system, policy, slot, Trigger.RUN, dry_run=dry_run)
         stop = Stop()
         with watched(lambda: backlog(system)) as progress:
             if dry_run:
@@ -168,10 +167,12 @@ def _run_text(document: dict[str, Any], ended: Run) -> str:
     return "\n".join(lines)
 
 
-def _choose(system: System, policy: str, slot: datetime | None) -> datetime:
-    return choose_slot(
-        system.policy(policy), slot, system.calendar, system.plans, system.clock.now()
-    )
+def _choose(
+    system: System, policy: str, slot: datetime | None, trigger: Trigger, *, dry_run: bool
+) -> datetime:
+    if not dry_run:  # which writes nothing
+        system.schedule.look()
+    return system.slot(system.policy(policy), slot, trigger)
 
 
 def _document(planned: Planned, run: Run) -> Document:

@@ -1,5 +1,6 @@
 """`status`."""
 
+import logging
 from pathlib import Path
 
 import click
@@ -7,8 +8,11 @@ import click
 from bestbefore.cli.context import emit, opened, verb
 from bestbefore.cli.hold import hold_text
 from bestbefore.cli.text import counts, printable, size, table
+from bestbefore.ports.ledger import LedgerError
 from bestbefore.read.documents import Document
 from bestbefore.read.status import status_document
+
+log = logging.getLogger(__name__)
 
 
 @click.command()
@@ -16,6 +20,10 @@ from bestbefore.read.status import status_document
 def status(config: Path, as_json: bool) -> None:
     """Is cleanup keeping up, and what stands in its way?"""
     with opened(config) as system:
+        try:
+            system.schedule.look()
+        except LedgerError as error:  # a full disk, say: all the more reason to look at the rest
+            log.warning("slots that have come since the last look are not listed: %s", error)
         document = status_document(
             system.settings.policies,
             system.records,
@@ -24,6 +32,7 @@ def status(config: Path, as_json: bool) -> None:
             system.holds,
             system.throttles,
             system.windows,
+            system.schedule.slots,
             system.state(),
             system.clock.now(),
         )
@@ -48,6 +57,7 @@ def _text(document: Document) -> str:
         for row in document["policies"]
         if row["paused"]
     ]
+    lines += [_missed(missed) for missed in document["missed"]]
     lines += [
         f"{row['policy']} is not in this file; what is left of it waits"
         for row in document["policies"]
@@ -66,6 +76,11 @@ def _text(document: Document) -> str:
     lines += [_throttle(t) for t in document["throttles"]]
     lines += _state(document["state"])
     return "\n".join(lines)
+
+
+def _missed(missed: Document) -> str:
+    made_up = f" (made up for by run {missed['made_up_by']})" if missed["made_up_by"] else ""
+    return f"{missed['policy']} missed {missed['slot']}{made_up}: {printable(missed['reason'])}"
 
 
 def _throttle(throttle: Document) -> str:

@@ -92,6 +92,7 @@ class Policy:
     """One named, versioned rule. Times without a zone are read in ``timezone``.
 
     ``archive`` is where copies go before anything is deleted; None where nothing is copied.
+    ``catch_up`` says that a missed slot is answered at once, not by the next one.
     """
 
     name: str
@@ -103,6 +104,7 @@ class Policy:
     archive: Archive | None = None
     schedule: str | None = None
     timezone: str = "UTC"
+    catch_up: bool = False
     priority: int = 0
     reach: Reach = field(default_factory=Reach)
     attempts: Attempts = field(default_factory=Attempts)

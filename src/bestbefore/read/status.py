@@ -10,8 +10,10 @@ from bestbefore.ports.calendar import Calendar
 from bestbefore.ports.controls import Controls
 from bestbefore.ports.holds import Holds
 from bestbefore.ports.records import PolicyRecord, Records
+from bestbefore.ports.slots import Slots
 from bestbefore.ports.throttle import Throttles
 from bestbefore.read.documents import Document, hold_document, when
+from bestbefore.read.slots import missed_documents
 
 OVERDUE_AFTER = timedelta(hours=1)
 """How long after its slot something that should be gone counts as overdue."""
@@ -25,6 +27,7 @@ def status_document(
     holds: Holds,
     throttles: Throttles,
     windows: Mapping[str, Window],
+    slots: Slots,
     state: Document,
     now: datetime,
 ) -> Document:
@@ -32,10 +35,12 @@ def status_document(
 
     ``overdue`` is what of a slot an hour ago or more is not done, from stored counts; what a
     fresh listing says is `verify`'s answer, repeated here with its time as ``verified``.
+    ``missed`` counts slots that nobody answered and no later run has made up for.
     ``batch_size`` is how many rows the next batches have. *windows* are by the name of a database,
     *state* is what `bestbefore.read.state` says about the state database itself.
     """
     known = {record.name: record for record in records.policies(now - OVERDUE_AFTER)}
+    missed = slots.missed_counts(policies)
     paused = {pause.policy: pause.reason for pause in controls.pauses(now)}
     rows = []
     for name in sorted(known.keys() | policies.keys()):
@@ -52,6 +57,7 @@ def status_document(
                 "in_file": policy is not None,
                 "paused": paused.get(name, paused.get(None)),
                 "next_slot": when(slot or None),
+                "missed": missed.get(name, 0),
                 "last_slot": when(record.last_slot) if record else None,
                 "state": record.last_state if record else None,
                 "backlog": record.backlog if record else 0,
@@ -71,7 +77,7 @@ def status_document(
         )
     return {
         "policies": rows,
-        "missed": [],
+        "missed": missed_documents(policies, slots, now),
         "holds": [hold_document(hold) for hold in holds.in_force(now)],
         "breakers": [
             {

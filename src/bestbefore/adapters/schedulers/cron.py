@@ -1,16 +1,19 @@
 """Cron expressions by cronsim: which instants they name, and which of them make no sense."""
 
 import zoneinfo
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from difflib import get_close_matches
 
 from cronsim import CronSim, CronSimError
 
+from bestbefore.ports.calendar import ClockChange
+
 _REWIND = timedelta(hours=4)
 """More than any clock was ever set back at once since 1970 (Antarctica/Casey: three hours)."""
 
 _SECOND = timedelta(seconds=1)
+_DAY = timedelta(days=1)
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _MOST_CHARACTERS = 500
 
@@ -45,6 +48,31 @@ class CronCalendar:
                 return slot
         raise ValueError(f'"{schedule}" has no slot in the fifty years after {at:%Y-%m-%d}')
 
+    def between(
+        self, schedule: str, timezone: str, after: datetime, until: datetime
+    ) -> Iterator[datetime]:
+        """The slots after *after* and not after *until*, in UTC, oldest first."""
+        last = after
+        for slot in _forward(schedule, _zone(timezone), after):
+            if slot > until:
+                return
+            if slot > last:
+                yield slot
+                last = slot
+
+    def clock_changes(
+        self, schedule: str, timezone: str, after: datetime, until: datetime
+    ) -> Sequence[ClockChange]:
+        """Where the schedule names a local time between the two that is skipped or doubled."""
+        if any(field.startswith("*") for field in schedule.split()[:2]):
+            return ()  # cronsim, as Debian's cron, only moves jobs of a fixed time
+        zone = _zone(timezone)
+        return [
+            ClockChange(local, slot, skipped)
+            for change in _changes(zone, after, until)
+            for local, slot, skipped in _affected(schedule, zone, change)
+        ]
+
 
 def schedule_problem(schedule: str) -> str | None:
     """Why *schedule* is no cron expression that ever fires, or None. Takes milliseconds."""
@@ -70,6 +98,44 @@ def timezone_problem(timezone: str) -> str | None:
     except ValueError as error:
         return str(error)
     return None
+
+
+def _changes(zone: tzinfo, after: datetime, until: datetime) -> Iterator[datetime]:
+    """The instants, to the second, at which the clocks of *zone* change."""
+    early = after.replace(microsecond=0)
+    while early < until:
+        late = min(early + _DAY, until)
+        if _offset(early, zone) != _offset(late, zone):
+            low, high = early, late
+            while high - low > _SECOND:
+                middle = low + (high - low) // _SECOND // 2 * _SECOND
+                if _offset(middle, zone) == _offset(early, zone):
+                    low = middle
+                else:
+                    high = middle
+            yield high
+        early = late
+
+
+def _affected(
+    schedule: str, zone: tzinfo, change: datetime
+) -> Iterator[tuple[datetime, datetime, bool]]:
+    """Local times of *schedule* that do not exist, or come twice, because of *change*."""
+    before = change.astimezone(UTC).replace(tzinfo=None) + _offset(change - _SECOND, zone)
+    after = change.astimezone(UTC).replace(tzinfo=None) + _offset(change, zone)
+    start, end = min(before, after), max(before, after)
+    # As the hands of a clock that never changes would name them.
+    for hands in _slots(CronSim(schedule, start.replace(tzinfo=UTC) - _SECOND)):
+        local = hands.replace(tzinfo=None)
+        if local >= end:
+            return
+        skipped = after > before
+        instant = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
+        yield local, change.astimezone(UTC) if skipped else instant, skipped
+
+
+def _offset(moment: datetime, zone: tzinfo) -> timedelta:
+    return moment.astimezone(zone).utcoffset() or timedelta(0)
 
 
 def _explained(schedule: str, reason: str) -> str:

@@ -331,6 +331,29 @@ row_paces = Table(
     Column("said_at", BigInteger, nullable=False, server_default=text("0")),
 )
 
+schedules = Table(
+    "schedules",
+    metadata,
+    Column("policy", String, primary_key=True),
+    # All three, as two files may be in use at the same time.
+    Column("schedule", String, primary_key=True),
+    Column("timezone", String, primary_key=True),
+    Column("since", BigInteger, nullable=False),  # nothing before was expected
+    Column("looked_at", BigInteger, nullable=False),  # slots up to then are noted
+)
+
+# Those that no run had answered when they were noted. What a run answers, its row tells.
+slots = Table(
+    "slots",
+    metadata,
+    Column("policy", String, primary_key=True),
+    Column("slot", BigInteger, primary_key=True),
+    Column("trouble", Text),  # why the last try to plan it failed
+    Column("verdict", String),  # missed | skipped, once that is certain
+    Column("reason", Text),
+    Column("noticed_at", BigInteger),
+)
+
 endpoints = Table(
     "endpoints",
     metadata,

@@ -58,6 +58,7 @@ def _policy(name: str, written: PolicySection) -> Policy:
         archive=None if written.rows else _copies(written.archive),
         schedule=written.schedule,
         timezone=written.timezone,
+        catch_up=written.catch_up == "now",
         priority=written.priority,
         reach=Reach(written.max_deletes, written.max_fraction, written.first_run_limit),
         attempts=Attempts(**written.attempts.model_dump()),

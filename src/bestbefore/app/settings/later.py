@@ -9,10 +9,6 @@ KEYS: Mapping[Place, Mapping[str, str]] = {
     (): {
         "serve": "the command line does everything there is so far",
         "infrai": "remove it until then",
-        "schedule": "call `bestbefore run POLICY` from a crontab",
-    },
-    ("policies", "*"): {
-        "catch_up": "remove it: a run takes all overdue work",
     },
 }
 """Keys by place, with what to do meanwhile."""
@@ -28,6 +24,16 @@ class NotYet(Unfit):
 def queue_kind(value: str) -> str:
     """``[queue] kind``"""
     return choice(value, ["state"], later=["sqs", "rabbitmq", "bullmq", "infrai"])
+
+
+def schedule_kind(value: str) -> str:
+    """``[schedule] kind``"""
+    return choice(value, ["embedded", "none"], later=["eventbridge", "infrai"])
+
+
+def catch_up(value: str) -> str:
+    """``[policies.NAME] catch_up``"""
+    return choice(value, ["next", "now"])
 
 
 def store_kind(value: str) -> str:

@@ -39,6 +39,15 @@ class QueueSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ScheduleSettings:
+    """Who fires schedules, how late an answer may be, and how early a trigger."""
+
+    kind: str = "embedded"
+    grace: timedelta = timedelta(minutes=15)
+    early_tolerance: timedelta = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True)
 class StoreSettings:
     """One object store. None leaves a value to the client library's own defaults; ``root`` is
     the absolute path of a store of kind ``"directory"``, and only of one."""
@@ -114,6 +123,7 @@ class Settings:
     databases: Mapping[str, DatabaseSettings]
     policies: Mapping[str, Policy]
     warnings: Sequence[Finding] = ()
+    schedule: ScheduleSettings = ScheduleSettings()
 
     @property
     def evidence(self) -> Path:

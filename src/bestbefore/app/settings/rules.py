@@ -21,6 +21,7 @@ def check(raw: Raw) -> Iterator[Problem]:
     for name in NAMED:
         yield from _names(name, part(raw, name))
     stores, databases = part(raw, "stores"), part(raw, "databases")
+    nobody_fires = part(raw, "schedule").get("kind") == "none"
     for name, store in stores.items():
         if isinstance(store, dict):
             yield from _kind(("stores", name), store)
@@ -31,6 +32,7 @@ def check(raw: Raw) -> Iterator[Problem]:
         if not isinstance(policy, dict):
             continue
         yield from _source(("policies", name), policy)
+        yield from _catch_up(("policies", name), policy, nobody_fires=nobody_fires)
         yield from archive_rules.check(("policies", name), policy, stores)
         if rows := part(policy, "rows"):
             yield from row_rules.rows(("policies", name, "rows"), policy, rows, databases)
@@ -61,6 +63,18 @@ def _names(sort: str, sections: Raw) -> Iterator[Problem]:
                 f"expected a name such as weekly-exports, found {shown(name)}",
                 f"use at most 100 {values.NAME_RULE}",
             )
+
+
+def _catch_up(place: Place, policy: Raw, *, nobody_fires: bool) -> Iterator[Problem]:
+    if policy.get("catch_up") != "now":
+        return
+    why = None
+    if "schedule" not in policy:
+        why = "a policy without a schedule misses nothing"
+    elif nobody_fires:
+        why = '[schedule] kind = "none" starts no runs'
+    if why is not None:
+        yield Problem((*place, "catch_up"), f'"now" has no effect: {why}', "remove it")
 
 
 def _credentials(place: Place, store: Raw) -> Iterator[Problem]:

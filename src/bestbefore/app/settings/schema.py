@@ -50,6 +50,16 @@ class QueueSection(Section):
     lease: Annotated[timedelta, PlainValidator(spans.lease)] = spans.SHORTEST_LEASE
 
 
+class ScheduleSection(Section):
+    """``[schedule]``"""
+
+    kind: Annotated[str, AfterValidator(later.schedule_kind)] = "embedded"
+    grace: Annotated[timedelta, PlainValidator(spans.grace)] = timedelta(minutes=15)
+    early_tolerance: Annotated[timedelta, PlainValidator(spans.early_tolerance)] = timedelta(
+        seconds=60
+    )
+
+
 class StoreSection(Section):
     """``[stores.NAME]``"""
 
@@ -165,6 +175,7 @@ class PolicySection(Section):
     owner: Label = ""
     schedule: Annotated[str, AfterValidator(values.schedule)] | None = None
     timezone: Annotated[str, AfterValidator(values.timezone)] = "UTC"
+    catch_up: Annotated[str, AfterValidator(later.catch_up)] = "next"
     older_than: Annotated[Age, PlainValidator(values.age)]
     action: Annotated[str, AfterValidator(later.action)] = "delete"
     max_deletes: Count | None = None
@@ -182,6 +193,7 @@ class File(Section):
 
     state: StateSection = StateSection()
     queue: QueueSection = QueueSection()
+    schedule: ScheduleSection = ScheduleSection()
     stores: dict[str, StoreSection] = {}
     databases: dict[str, DatabaseSection] = {}
     policies: dict[str, PolicySection] = {}
@@ -194,6 +206,7 @@ SECTIONS: Mapping[Place, type[Section]] = {
     (): File,
     ("state",): StateSection,
     ("queue",): QueueSection,
+    ("schedule",): ScheduleSection,
     ("stores", "*"): StoreSection,
     ("databases", "*"): DatabaseSection,
     ("databases", "*", "throttle"): ThrottleSection,

@@ -18,6 +18,16 @@ def lease(value: object) -> timedelta:
     return _span(value, "60s", "12h", '"60s" or "5min"')
 
 
+def grace(value: object) -> timedelta:
+    """``[schedule] grace``: how late an answer may be."""
+    return _span(value, "1min", "1d", '"15min"')
+
+
+def early_tolerance(value: object) -> timedelta:
+    """``[schedule] early_tolerance``: how early a trigger may be."""
+    return _span(value, "1s", "5min", '"60s"')
+
+
 def wait(value: object) -> timedelta:
     """A pause, or what a throttle puts up with."""
     return _span(value, "1ms", "1h", '"20ms" or "10s"', milliseconds=True)
