@@ -25,7 +25,9 @@ from bestbefore.adapters.state.database import Database
 from bestbefore.adapters.state.dead_letters import SqlDeadLetters
 from bestbefore.adapters.state.endpoints import SqlEndpointMemory
 from bestbefore.adapters.state.holds import SqlHolds
+from bestbefore.adapters.state.measures import SqlMeasures
 from bestbefore.adapters.state.plans import SqlPlanLedger
+from bestbefore.adapters.state.proofs import SqlProofs
 from bestbefore.adapters.state.queue import StateQueue
 from bestbefore.adapters.state.records import SqlRecords
 from bestbefore.adapters.state.throttles import SqlThrottles
@@ -51,6 +53,7 @@ from bestbefore.ports.ledger import LedgerError, PolicyVersion
 from bestbefore.ports.objects import ObjectCopier, ObjectDeleter, ObjectLister, StoreError
 from bestbefore.ports.rows import RowDeleter, RowFiler, RowReader, RowRestorer
 from bestbefore.read.documents import Document
+from bestbefore.read.measures import Measure, measures
 from bestbefore.read.state import state_document
 from bestbefore.stages.archive import Depot
 from bestbefore.stages.attempt import Attempts
@@ -127,6 +130,8 @@ class System:
         self.dead_letters = SqlDeadLetters(self._database)
         self.archives = SqlArchives(self._database)
         self.records = SqlRecords(self._database)
+        self.measuring = SqlMeasures(self._database)
+        self.proofs = SqlProofs(self._database)
         self.holds = SqlHolds(self._database)
         self._endpoints = SqlEndpointMemory(self._database)
         self._upkeep_ledger = SqlUpkeepLedger(self._database)
@@ -319,6 +324,21 @@ class System:
         except LedgerError as error:  # its driver is not installed here
             return Failure(FailureClass.MALFORMED, str(error))
         return deleter.forget(policy.rows, forgotten)
+
+    def measures(self, missed: Mapping[str, int]) -> Sequence[Measure]:
+        """Everything there is to scrape. *missed* is how many slots of each policy nobody
+        answered."""
+        now, keep = self.clock.now(), self.settings.state.keep
+        before = None if keep is None else keep.before(now)
+        return measures(
+            self.settings.policies,
+            self.measuring,
+            self.controls,
+            self.throttles,
+            self._upkeep_ledger.describe(before, now),
+            missed,
+            now,
+        )
 
     @contextmanager
     def scratch(self) -> Iterator["Scratch"]:

@@ -78,6 +78,12 @@ class Run:
         return self.rows if self.about_rows else self.planned
 
     @property
+    def eligible(self) -> int:
+        """Everything the scan selected, in ``planned``'s unit, planned by this run or not."""
+        already = self.already_pending + self.already_completed + self.already_dead
+        return self.planned + already + self.refused
+
+    @property
     def unit(self) -> str:
         """What ``planned`` counts."""
         return "batch" if self.about_rows else "object"

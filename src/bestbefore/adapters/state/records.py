@@ -166,9 +166,7 @@ class SqlRecords:
             row = connection.execute(
                 sa.select(verifications).where(verifications.c.policy == policy)
             ).one_or_none()
-        if row is None:
-            return None
-        return Verification(moment(row.at), row.overdue, maybe_moment(row.oldest_overdue), row.held)
+        return None if row is None else verification_record(row)
 
     def save_verification(self, policy: str, found: Verification) -> None:
         oldest = found.oldest_overdue
@@ -256,6 +254,11 @@ def _conditions(which: OperationFilter) -> list[sa.ColumnElement[bool]]:
         archived = operations.c.outcome == sa.literal_column("'archived'")
         conditions.append(sa.or_(operations.c.copied_at.is_not(None), archived))
     return conditions
+
+
+def verification_record(row: Any) -> Verification:
+    """A row of ``verifications``."""
+    return Verification(moment(row.at), row.overdue, maybe_moment(row.oldest_overdue), row.held)
 
 
 def attempt_record(row: Any) -> Attempt:
