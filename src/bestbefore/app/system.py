@@ -35,6 +35,7 @@ from bestbefore.adapters.state.upkeep import SqlUpkeepLedger
 from bestbefore.adapters.state.work import SqlWorkLedger
 from bestbefore.app.clock import SystemClock
 from bestbefore.app.formats import row_format
+from bestbefore.app.proving import Proving
 from bestbefore.app.settings import DatabaseSettings, Settings, StoreSettings, load
 from bestbefore.app.throttle import gate
 from bestbefore.app.upkeep import Upkeep
@@ -142,6 +143,8 @@ class System:
             clock,
             self._forget_batches,
         )
+
+        self.proving = Proving(self.proofs, self.records, settings.policies, clock, self._verify)
         self.plans.check_policies(settings.policies.values())
 
     def policy(self, name: str) -> Policy:
@@ -262,6 +265,11 @@ class System:
         policies = self.settings.policies
         priorities = {name: policy.priority for name, policy in policies.items()}
 
+        def plan_on_and_prove() -> bool:
+            if not options.drain:  # who drains does it afterwards
+                self.proving.beside(stopping)
+            return self.plan_on(stopping)
+
         def publish(versions: Sequence[PolicyVersion]) -> int:
             now = self.clock.now()
             return dispatch(self.work, self.queue, versions, priorities, now, options.lease)
@@ -285,7 +293,7 @@ class System:
                 spread=self.spread,
                 by=self.worker_name,
                 publish=publish,
-                plan_on=plan_on or (lambda: self.plan_on(stopping)),
+                plan_on=plan_on or plan_on_and_prove,
                 stopping=stopping,
                 rest=lambda seconds: self._database.rest(seconds, self.clock.sleep),
                 longest_rest=self._database.longest_rest,
@@ -302,6 +310,12 @@ class System:
         while self.clock.now() < until and not stopping():
             self.clock.sleep(_STEP_SECONDS)
         return not stopping()
+
+    def _verify(self, policy: Policy, stopping: Callable[[], bool]) -> None:
+        # Imported here, as it asks this very system.
+        from bestbefore.app.questions import verification
+
+        verification(self, policy, lambda _: None, stopping)
 
     def state(self) -> Document:
         """How large the ledger is, and what upkeep did about it."""
@@ -353,6 +367,7 @@ class System:
 
     def close(self) -> None:
         """Close every connection to the state database."""
+        self.proving.close()
         self._database.dispose()
 
     def run(
