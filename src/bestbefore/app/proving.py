@@ -113,6 +113,7 @@ class Proving:
             self._proofs.close(run)
             return
         until = self._clock.now() + BUDGET
+        about = {"run_id": run.run_id, "policy": run.policy}
         try:
             self._verify(
                 self._policies[run.policy], lambda: stopping() or self._clock.now() >= until
@@ -120,7 +121,7 @@ class Proving:
         except Stopped:
             if stopping():
                 return  # another process may claim it once the lease has run out
-            log.info("policies.%s: a verification takes too long; the last one stands", run.policy)
+            log.info("a verification takes too long; the last one stands", extra=about)
         except (LedgerError, PlanRefused, StoreError) as error:
-            log.warning("policies.%s: not verified: %s", run.policy, error)
+            log.warning("not verified: %s", error, extra=about)
         self._proofs.close(run)

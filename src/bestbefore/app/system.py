@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from bestbefore.adapters.objects.directory import (
     DirectoryDeleter,
@@ -55,6 +56,7 @@ from bestbefore.ports.objects import ObjectCopier, ObjectDeleter, ObjectLister, 
 from bestbefore.ports.rows import RowDeleter, RowFiler, RowReader, RowRestorer
 from bestbefore.read.documents import Document
 from bestbefore.read.measures import Measure, measures
+from bestbefore.read.redaction import redacted
 from bestbefore.read.state import state_document
 from bestbefore.stages.archive import Depot
 from bestbefore.stages.attempt import Attempts
@@ -338,6 +340,10 @@ class System:
         except LedgerError as error:  # its driver is not installed here
             return Failure(FailureClass.MALFORMED, str(error))
         return deleter.forget(policy.rows, forgotten)
+
+    def shown(self, document: Any) -> Any:
+        """*document* as the API and the dashboard may show it: `[serve] redact_keys` decides."""
+        return redacted(document) if self.settings.serve.redact_keys else document
 
     def measures(self, missed: Mapping[str, int]) -> Sequence[Measure]:
         """Everything there is to scrape. *missed* is how many slots of each policy nobody

@@ -22,6 +22,11 @@ url = "sqlite:///bestbefore.db"
 # How long a worker may hold a command before another one may take it: "60s" to "12h".
 #lease = "60s"
 
+[serve]
+# Keys can be personal data: the API, the dashboard and all logs show hashes instead. The ledger
+# keeps them, and the command line shows them.
+#redact_keys = false
+
 [stores.exports]
 kind = "s3"
 # Leave the endpoint out for AWS.

@@ -158,7 +158,8 @@ class Planner:
             seen = self.ledger.generations(claim.run) if pointer is not None else ()
             if pointer is not None and (why := pointer.why_all(seen)) is not None:
                 # Else a cleanup that does nothing any more looks like one with nothing to do.
-                log.warning("policies.%s: everything is kept: %s", policy.name, why)
+                about = {"run_id": before.run.run_id, "policy": policy.name}
+                log.warning("everything is kept: %s", why, extra=about)
             return self.ledger.conclude(
                 claim,
                 policy.keep_generations,

@@ -19,6 +19,7 @@ from bestbefore.app.settings import (
 from bestbefore.app.settings.model import (
     SQLITE,
     QueueSettings,
+    ServeSettings,
     Settings,
     StateSettings,
     StoreSettings,
@@ -86,6 +87,7 @@ def load(path: Path, environ: Mapping[str, str]) -> Settings:
         databases=MappingProxyType(databases),
         policies=MappingProxyType(policies),
         warnings=tuple(_warnings(file)),
+        serve=ServeSettings(file.serve.redact_keys),
     )
     if exposed := list(_exposed(settings)):
         raise ConfigError(str(path), exposed)

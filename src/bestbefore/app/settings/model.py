@@ -104,6 +104,13 @@ class DatabaseSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ServeSettings:
+    """``[serve]``"""
+
+    redact_keys: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """One configuration file. ``warnings`` are for a person to read; nothing depends on them."""
 
@@ -114,6 +121,7 @@ class Settings:
     databases: Mapping[str, DatabaseSettings]
     policies: Mapping[str, Policy]
     warnings: Sequence[Finding] = ()
+    serve: ServeSettings = ServeSettings()
 
     @property
     def evidence(self) -> Path:

@@ -50,6 +50,12 @@ class QueueSection(Section):
     lease: Annotated[timedelta, PlainValidator(spans.lease)] = spans.SHORTEST_LEASE
 
 
+class ServeSection(Section):
+    """``[serve]``"""
+
+    redact_keys: bool = False
+
+
 class StoreSection(Section):
     """``[stores.NAME]``"""
 
@@ -182,6 +188,7 @@ class File(Section):
 
     state: StateSection = StateSection()
     queue: QueueSection = QueueSection()
+    serve: ServeSection = ServeSection()
     stores: dict[str, StoreSection] = {}
     databases: dict[str, DatabaseSection] = {}
     policies: dict[str, PolicySection] = {}
@@ -194,6 +201,7 @@ SECTIONS: Mapping[Place, type[Section]] = {
     (): File,
     ("state",): StateSection,
     ("queue",): QueueSection,
+    ("serve",): ServeSection,
     ("stores", "*"): StoreSection,
     ("databases", "*"): DatabaseSection,
     ("databases", "*", "throttle"): ThrottleSection,
