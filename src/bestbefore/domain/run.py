@@ -36,7 +36,8 @@ class Run:
     the place in it; ``first_slot`` is the oldest slot whose work it took over. ``uploads`` says how
     many unfinished uploads are among the ``scanned`` and the ``eligible``. Of a run over a table
     ``about_rows`` is True: ``planned`` and all that belongs to it count batches, ``rows`` how many
-    rows these hold, ``scanned``, ``in_scope`` and ``protected`` count rows.
+    rows these hold, ``scanned``, ``in_scope`` and ``protected`` count rows. Who began it, a person
+    or a process, is ``created_by``, None where that was not yet written down.
     """
 
     row: int
@@ -71,6 +72,7 @@ class Run:
     held: int = 0
     about_rows: bool = False
     rows: int = 0
+    created_by: str | None = None
 
     @property
     def selected(self) -> int:

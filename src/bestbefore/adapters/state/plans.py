@@ -106,6 +106,7 @@ class SqlPlanLedger:
                     complete=False,
                     target=target,
                     created_at=micros(now),
+                    created_by=by,
                 )
                 .returning(runs.c.id)
             ).scalar_one()

@@ -265,6 +265,7 @@ def _run(row: Any, tallied: Mapping[str, Mapping[str, int]]) -> Run:
         target=row.target,
         reason=row.reason,
         created_at=moment(row.created_at),
+        created_by=row.created_by,
         scanned=row.scanned,
         in_scope=row.in_scope,
         protected=tallied.get(PROTECTED, {}),

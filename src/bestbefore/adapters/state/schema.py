@@ -89,6 +89,7 @@ runs = Table(
     Column("pruned", BigInteger, nullable=False, server_default=text("0")),
     Column("held", BigInteger, nullable=False, server_default=text("0")),  # of the pending ones
     Column("rows", BigInteger, nullable=False, server_default=text("0")),  # in the planned batches
+    Column("created_by", String),
     Column("drained_at", BigInteger),  # for the last time
     Column("proof_until", BigInteger),  # the lease of who verifies it; never ends once that is done
     UniqueConstraint("policy_id", "slot"),  # the lock on a slot

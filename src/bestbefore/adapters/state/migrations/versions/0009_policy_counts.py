@@ -1,4 +1,4 @@
-"""Counts of a policy that outlive its runs, and when a run drained and was verified."""
+"""Counts of a policy that outlive its runs; of a run who began it, and what came after its end."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -58,5 +58,6 @@ def upgrade() -> None:
         sqlite_where=_DEAD,
         postgresql_where=_DEAD,
     )
+    op.add_column("runs", sa.Column("created_by", sa.String()))
     op.add_column("runs", sa.Column("drained_at", sa.BigInteger()))
     op.add_column("runs", sa.Column("proof_until", sa.BigInteger()))
