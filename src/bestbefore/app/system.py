@@ -39,6 +39,7 @@ from bestbefore.app.formats import row_format
 from bestbefore.app.proving import Proving
 from bestbefore.app.settings import DatabaseSettings, Settings, StoreSettings, load
 from bestbefore.app.throttle import gate
+from bestbefore.app.tracing import Traced, tracer
 from bestbefore.app.upkeep import Upkeep
 from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.hold import Held
@@ -51,8 +52,9 @@ from bestbefore.ports.calendar import Calendar
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.endpoints import EndpointMemory
 from bestbefore.ports.files import FileStore
-from bestbefore.ports.ledger import LedgerError, PolicyVersion
+from bestbefore.ports.ledger import LedgerError, PolicyVersion, WorkLedger
 from bestbefore.ports.objects import ObjectCopier, ObjectDeleter, ObjectLister, StoreError
+from bestbefore.ports.queue import Queue
 from bestbefore.ports.rows import RowDeleter, RowFiler, RowReader, RowRestorer
 from bestbefore.read.documents import Document
 from bestbefore.read.measures import Measure, measures
@@ -145,7 +147,7 @@ class System:
             clock,
             self._forget_batches,
         )
-
+        self.traced: Traced | None = None
         self.proving = Proving(self.proofs, self.records, settings.policies, clock, self._verify)
         self.plans.check_policies(settings.policies.values())
 
@@ -231,7 +233,7 @@ class System:
     ) -> Planner:
         """A planner for *policy*'s source."""
         self._database.give_up_when(stopping)
-        return Planner(
+        planner = Planner(
             self.plans,
             self.survey(policy),
             self.clock,
@@ -242,6 +244,7 @@ class System:
             self.held,
             lambda policy: self.records.completed_batches(policy.name, _MOST_REMEMBERED),
         )
+        return planner if self.traced is None else self.traced.planner(planner)
 
     def place(self, policy: Policy) -> str:
         """Where the store or the database of *policy* is."""
@@ -272,15 +275,20 @@ class System:
                 self.proving.beside(stopping)
             return self.plan_on(stopping)
 
+        ledger: WorkLedger = self.work
+        queue: Queue = self.queue
+        if self.traced is not None:
+            ledger, queue = self.traced.ledger(ledger), self.traced.queue(queue)
+
         def publish(versions: Sequence[PolicyVersion]) -> int:
             now = self.clock.now()
-            return dispatch(self.work, self.queue, versions, priorities, now, options.lease)
+            return dispatch(self.work, queue, versions, priorities, now, options.lease)
 
         return Worker(
             Handles(
-                ledger=self.work,
+                ledger=ledger,
                 controls=self.controls,
-                queue=self.queue,
+                queue=queue,
                 sources=_Attempts(self),
                 gate=gate(
                     self.throttles,
@@ -374,6 +382,8 @@ class System:
     def close(self) -> None:
         """Close every connection to the state database."""
         self.proving.close()
+        if self.traced is not None:
+            self.traced.close()
         self._database.dispose()
 
     def run(
@@ -478,7 +488,9 @@ class _Attempts(Mapping[str, Attempting]):
 
     def __getitem__(self, name: str) -> Attempting:
         if name not in self._made:
-            self._made[name] = self._make(name)
+            made = self._make(name)
+            traced = self._system.traced
+            self._made[name] = made if traced is None else traced.attempts(made)
         return self._made[name]
 
     def _make(self, name: str) -> Attempting:
@@ -523,7 +535,10 @@ def open_system(path: Path, environ: Mapping[str, str]) -> System:
 
     Raises ConfigError and LedgerError. Stores are connected when they are first used.
     """
-    return System(load(path, environ), SystemClock(), _store, connect_tables)
+    system = System(load(path, environ), SystemClock(), _store, connect_tables)
+    if (spans := tracer(environ)) is not None:
+        system.traced = Traced(spans, system.records.name_of)
+    return system
 
 
 def _store(settings: StoreSettings, clock: Clock, memory: EndpointMemory) -> Store:

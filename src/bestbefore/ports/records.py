@@ -177,6 +177,10 @@ class Records(Protocol):
         """One run. Raises LedgerError if there is none of that name."""
         ...
 
+    def name_of(self, run: int) -> str:
+        """What people call the run with the ledger's key *run*."""
+        ...
+
     def newest_released(self, policy: str) -> Run | None:
         """The policy's run with the newest slot among those that were ever released."""
         ...

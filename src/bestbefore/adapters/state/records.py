@@ -93,6 +93,10 @@ class SqlRecords:
         with self._db.read() as connection:
             return run_rows.named(connection, run_id)
 
+    def name_of(self, run: int) -> str:
+        with self._db.read() as connection:
+            return run_rows.one(connection, run).run_id
+
     def newest_released(self, policy: str) -> Run | None:
         with self._db.read() as connection:
             found = run_rows.load(
