@@ -30,6 +30,7 @@ IN_REACH = frozenset(
         "CONF": (1, 2, 3, 4, 5),
         "GUARD": (1, 2, 4),
         "DLQ": (2,),
+        "UI": (2,),
     }.items()
     for number in numbers
 )
