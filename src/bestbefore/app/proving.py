@@ -30,9 +30,12 @@ _PATIENCE_SECONDS = 20.0
 
 
 class Verify(Protocol):
-    """Verifies a policy and stores what it found; raises Stopped once it is told to."""
+    """Verifies a policy, stores what it found and returns how many are overdue.
 
-    def __call__(self, policy: Policy, stopping: Callable[[], bool]) -> None: ...
+    Raises Stopped once it is told to stop.
+    """
+
+    def __call__(self, policy: Policy, stopping: Callable[[], bool]) -> int: ...
 
 
 class Proving:
@@ -115,9 +118,10 @@ class Proving:
         until = self._clock.now() + BUDGET
         about = {"run_id": run.run_id, "policy": run.policy}
         try:
-            self._verify(
+            overdue = self._verify(
                 self._policies[run.policy], lambda: stopping() or self._clock.now() >= until
             )
+            log.info("verified: %d overdue", overdue, extra=about)
         except Stopped:
             if stopping():
                 return  # another process may claim it once the lease has run out

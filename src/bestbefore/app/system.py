@@ -321,11 +321,12 @@ class System:
             self.clock.sleep(_STEP_SECONDS)
         return not stopping()
 
-    def _verify(self, policy: Policy, stopping: Callable[[], bool]) -> None:
+    def _verify(self, policy: Policy, stopping: Callable[[], bool]) -> int:
         # Imported here, as it asks this very system.
         from bestbefore.app.questions import verification
 
-        verification(self, policy, lambda _: None, stopping)
+        overdue: int = verification(self, policy, lambda _: None, stopping)["overdue"]
+        return overdue
 
     def state(self) -> Document:
         """How large the ledger is, and what upkeep did about it."""

@@ -539,7 +539,10 @@ class Worker:
         for settlement in accepted:
             if isinstance(settlement, Completed) and settlement.effect is not None:
                 self._report.add(settlement.effect)
-        self._report.dead += sum(isinstance(s, Died) for s in accepted)
+        for died in (s for s in accepted if isinstance(s, Died)):
+            self._report.dead += 1
+            failure, about = died.decision.failure, _about(died.operation)
+            log.info("dead letter (%s): %s", failure.failure_class, failure.error, extra=about)
         self._report.retried.update(
             s.decision.failure.failure_class for s in accepted if isinstance(s, Retried)
         )
