@@ -19,7 +19,7 @@ _SCRAPES = 50
 
 def measure(operations: int) -> None:
     """Print the times of scrapes on either state database, and each query with its plan."""
-    print(f"\n/metrics with {operations:,} operations pending ({_SCRAPES} scrapes)")
+    print(f"\n/metrics with {operations:,} operations, half of them pending ({_SCRAPES} scrapes)")
     with tempfile.TemporaryDirectory() as folder:
         _measure("SQLite", Path(folder), operations, None)
     if servers.there():
@@ -29,22 +29,9 @@ def measure(operations: int) -> None:
 
 def _measure(name: str, folder: Path, operations: int, url: str | None) -> None:
     rule = null.policy()
-    system = null.system(folder, operations, rule, url)
+    system = null.system(folder, 1, rule, url)
     system.planner(rule).plan(rule, _SLOT, Trigger.PLAN)
-    while system.work.waiting(1, 10_000) is not None:
-        span = system.work.waiting(1, 10_000)
-        system.queue.publish(span, datetime.now(UTC))
-    # Some of them dead, as their age is what could take a look at many.
-    with system.measuring._db.write() as connection:
-        connection.execute(
-            sa.text(
-                "UPDATE operations SET state = 'dead', due_at = NULL, error = '', "
-                f"failure_class = 'permission', first_failed_at = id WHERE id <= {operations // 10}"
-            )
-        )
-        connection.execute(sa.text(
-            f"INSERT INTO policy_counts VALUES (1, 'dead', 'permission', {operations // 10}, 0)"
-        ))  # fmt: skip
+    _fill(system, operations)
     times = sorted(_timed(system) for _ in range(_SCRAPES))
     body, _ = exposition(system.measures({}))
     print(
@@ -54,6 +41,41 @@ def _measure(name: str, folder: Path, operations: int, url: str | None) -> None:
     for statement, plan in _plans(system):
         print(f"    {statement}\n      {plan}")
     system.close()
+
+
+def _fill(system: System, operations: int) -> None:
+    """Beside the one planned: half of them pending, a tenth dead, the others completed."""
+    database = system.measuring._db
+    numbers = (
+        f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {operations}) "
+        if database.is_sqlite
+        else f"WITH n AS (SELECT i FROM generate_series(1, {operations}) i) "
+    )
+    id_ = "randomblob(32)" if database.is_sqlite else "sha256(i::text::bytea)"
+    digit = "i - i / 10 * 10"  # a percent sign is PostgreSQL's driver's own
+    state = (
+        f"CASE WHEN {digit} < 5 THEN 'pending' WHEN {digit} = 5 THEN 'dead' ELSE 'completed' END"
+    )
+    with database.write() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO operations (operation_id, run_id, policy_id, state, key, etag, size, "
+            "last_modified, seen_at, deliveries, due_at, failure_class, first_failed_at) "
+            f"{numbers} SELECT {id_}, 1, 1, {state}, 'exports/' || i, 'e', 100, i, i, 0, "
+            f"CASE WHEN {digit} < 5 THEN i END, CASE WHEN {digit} = 5 THEN 'permission' END, "
+            f"CASE WHEN {digit} = 5 THEN i END FROM n"
+        )
+        tenth = operations // 10
+        connection.exec_driver_sql(
+            f"UPDATE runs SET planned = planned + {operations}, pending = pending + {5 * tenth}, "
+            f"dead = dead + {tenth}, completed = completed + {4 * tenth}"
+        )
+        connection.exec_driver_sql(
+            f"INSERT INTO policy_counts VALUES (1, 'dead', 'permission', {tenth}, 0), "
+            f"(1, 'completed', 'deleted', {4 * tenth}, 0)"
+        )
+    if not database.is_sqlite:
+        with servers.connected(database.url.render_as_string(hide_password=False)) as connection:
+            connection.execute("VACUUM ANALYZE operations")
 
 
 def _timed(system: System) -> float:
