@@ -12,12 +12,13 @@ from bench import (
     rows_mariadb,
     rows_memory,
     rows_postgresql,
+    scrape,
     versions,
 )
 
 _ALL = [
     "objects", "archive", "directory", "versions", "commands", "memory",
-    "rows", "rows-mariadb", "rows-memory", "rows-foreground",
+    "rows", "rows-mariadb", "rows-memory", "rows-foreground", "scrape",
 ]  # fmt: skip
 
 parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
@@ -46,6 +47,8 @@ if "versions" in which:
     versions.measure(arguments.versions, arguments.rounds)
 if "commands" in which:
     commands.measure(arguments.commands)
+if "scrape" in which:
+    scrape.measure(arguments.commands)
 if "memory" in which:
     memory.measure()
 if "rows" in which:

@@ -12,9 +12,11 @@ from alembic.runtime.migration import MigrationContext
 
 from bestbefore.adapters.state import database as module
 from bestbefore.adapters.state.database import Database, micros
+from bestbefore.adapters.state.measures import SqlMeasures
 from bestbefore.adapters.state.schema import metadata
 from bestbefore.contracts.ledger import POLICY, SLOT
 from bestbefore.contracts.row_ledger import RowLedger, gone
+from bestbefore.domain.counts import Count
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.states import RunState
 from bestbefore.ports.ledger import Completed, LedgerError
@@ -109,9 +111,9 @@ def test_a_ledger_from_before_row_batches_goes_on(url: str) -> None:
 
     ledger = RowLedger(all_sides(database))
     (run,) = ledger.records.runs()
-    assert (run.about_rows, run.rows, run.planned, run.pending) == (False, 0, 2, 1)
+    assert (run.about_rows, run.rows, run.planned, run.pending) == (False, 0, 3, 1)
     assert ledger.records.tallies(run, "outcome") == {"deleted": (1, 100)}
-    ended, _ = ledger.records.operations(OperationFilter(run_id=run.run_id))
+    ended, *_ = ledger.records.operations(OperationFilter(run_id=run.run_id))
     assert (ended.batch, ended.effect, ended.freed) == (None, None, 100)
     (claimed,) = ledger.claim()
     assert ledger.record(Completed(claimed, Outcome.DELETED)) == []
@@ -123,8 +125,27 @@ def test_a_ledger_from_before_row_batches_goes_on(url: str) -> None:
     database.dispose()
 
 
+def test_counts_begin_with_what_the_ledger_knows(url: str) -> None:
+    _prepare_0006(url)
+    database = Database(url)
+    database.prepare()
+
+    counts = {(one.kind, one.name): (one.n, one.amount) for one in SqlMeasures(database).counted()}
+    database.dispose()
+
+    assert counts == {
+        (Count.COMPLETED, "deleted"): (1, 100),
+        (Count.SCANNED, "object"): (7, 0),
+        (Count.PLANNED, ""): (3, 0),
+        (Count.PUBLISHED, ""): (3, 0),
+        (Count.DEAD, "permission"): (1, 0),
+        (Count.DIED, "permission"): (1, 0),
+        (Count.REDRIVEN, ""): (1, 0),
+    }
+
+
 def _prepare_0006(url: str) -> None:
-    """A ledger of that version, with a run over two objects of which one is gone."""
+    """A ledger of that version, with a run over three objects: one is gone and one is dead."""
     engine = sa.create_engine(url, poolclass=sa.NullPool)
     with engine.begin() as connection:
         settings = config.Config()
@@ -146,7 +167,8 @@ def _prepare_0006(url: str) -> None:
         insert(
             "runs", run_id="0123456789ab", policy_id=1, slot=at, first_slot=at, cutoff=at,
             state="open", trigger="plan", approved=False, early=True, complete=True,
-            released_at=at, target="memory", created_at=at, planned=2, pending=1, completed=1,
+            released_at=at, target="memory", created_at=at, planned=3, pending=1, completed=1,
+            dead=1, scanned=7,
         )  # fmt: skip
         insert("run_tallies", run_id=1, kind="outcome", name="deleted", n=1, bytes=100)
         common = {"run_id": 1, "policy_id": 1, "etag": "e", "last_modified": at, "size": 100,
@@ -158,6 +180,10 @@ def _prepare_0006(url: str) -> None:
         insert(
             "operations", operation_id=b"2" * 32, state="pending", key="exports/b", due_at=at,
             **common,
+        )  # fmt: skip
+        insert(
+            "operations", operation_id=b"3" * 32, state="dead", key="exports/c", redriven=2,
+            failure_class="permission", error="no", first_failed_at=at, last_failed_at=at, **common,
         )  # fmt: skip
     engine.dispose()
 

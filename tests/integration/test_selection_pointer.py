@@ -93,7 +93,7 @@ def test_a_pointer_that_says_nothing_protects_everything(
     with world(tmp_path, said) as w:
         run = w.plan()
         assert [r.levelname for r in caplog.records] == ["WARNING"]
-        assert "policies.exports: everything is kept: " in caplog.text
+        assert "everything is kept: " in caplog.text
         assert POINTER in caplog.text
         assert run.protected == {"pointer": 6 + (said is not None)}
         assert (run.planned, run.state) == (0, RunState.DRAINED)

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import sqlalchemy as sa
 
-from bestbefore.adapters.state.schema import operations, policies, runs, tallies
+from bestbefore.adapters.state.schema import operations, policies, policy_counts, runs, tallies
 from bestbefore.app.settings import (
     QueueSettings,
     ScheduleSettings,
@@ -26,6 +26,7 @@ from bestbefore.app.settings import (
     StoreSettings,
 )
 from bestbefore.app.system import Store, System, connect_tables
+from bestbefore.domain.counts import Count
 from bestbefore.domain.failure import Attempts, Failure, FailureClass
 from bestbefore.domain.outcome import REMOVED
 from bestbefore.domain.policy import ObjectSource, Policy, Reach
@@ -270,6 +271,17 @@ def assert_reconciled(connection: sa.Connection) -> None:
             .group_by(operations.c.run_id)
         ).fetchall()
     )
+    dead = connection.execute(
+        sa.select(operations.c.policy_id, operations.c.failure_class, sa.func.count())
+        .where(operations.c.state == State.DEAD)
+        .group_by(operations.c.policy_id, operations.c.failure_class)
+    ).fetchall()
+    counted_dead = connection.execute(
+        sa.select(policy_counts.c.policy_id, policy_counts.c.name, policy_counts.c.n).where(
+            policy_counts.c.kind == Count.DEAD, policy_counts.c.n != 0
+        )
+    ).fetchall()
+    assert set(map(tuple, dead)) == set(map(tuple, counted_dead))
     for run in connection.execute(sa.select(runs)):
         assert run.held == held.get(run.id, 0), f"run {run.run_id}: held {run.held}"
         states = {state.value: counted.get(run.id, {}).get(state, 0) for state in State}

@@ -33,6 +33,7 @@ IN_REACH = frozenset(
         "CRON": (1, 2, 3, 4, 5),
         "DST": (1, 2, 3, 4),
         "TICK": (1, 2, 3, 4, 5),
+        "UI": (2,),
     }.items()
     for number in numbers
 )

@@ -1,6 +1,7 @@
-"""Formats of files of rows, by the names that policies give them."""
+"""Formats of files, by the names that policies and people give them."""
 
 from bestbefore.adapters.files.jsonl import JsonLines
+from bestbefore.ports.evidence import EvidenceFile
 from bestbefore.ports.files import RowFormat
 from bestbefore.ports.ledger import LedgerError
 
@@ -17,3 +18,14 @@ def row_format(name: str) -> RowFormat:
             f'archive.format = "{name}" needs {error.name}: pip install "bestbefore[parquet]"'
         ) from error
     return Parquet()
+
+
+def evidence_parquet() -> EvidenceFile:
+    """Evidence as Parquet; raises LedgerError without its library."""
+    try:
+        from bestbefore.adapters.files.evidence import EvidenceParquet
+    except ImportError as error:
+        raise LedgerError(
+            f'--format parquet needs {error.name}: pip install "bestbefore[parquet]"'
+        ) from error
+    return EvidenceParquet()

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from bestbefore.adapters.objects.directory import (
     DirectoryDeleter,
@@ -25,7 +26,9 @@ from bestbefore.adapters.state.database import Database
 from bestbefore.adapters.state.dead_letters import SqlDeadLetters
 from bestbefore.adapters.state.endpoints import SqlEndpointMemory
 from bestbefore.adapters.state.holds import SqlHolds
+from bestbefore.adapters.state.measures import SqlMeasures
 from bestbefore.adapters.state.plans import SqlPlanLedger
+from bestbefore.adapters.state.proofs import SqlProofs
 from bestbefore.adapters.state.queue import StateQueue
 from bestbefore.adapters.state.records import SqlRecords
 from bestbefore.adapters.state.slots import SqlSlots
@@ -34,9 +37,11 @@ from bestbefore.adapters.state.upkeep import SqlUpkeepLedger
 from bestbefore.adapters.state.work import SqlWorkLedger
 from bestbefore.app.clock import SystemClock
 from bestbefore.app.formats import row_format
+from bestbefore.app.proving import Proving
 from bestbefore.app.schedule import Schedule
 from bestbefore.app.settings import DatabaseSettings, Settings, StoreSettings, load
 from bestbefore.app.throttle import gate
+from bestbefore.app.tracing import Traced, tracer
 from bestbefore.app.upkeep import Upkeep
 from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.hold import Held
@@ -49,10 +54,13 @@ from bestbefore.ports.calendar import Calendar
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.endpoints import EndpointMemory
 from bestbefore.ports.files import FileStore
-from bestbefore.ports.ledger import LedgerError, PolicyVersion
+from bestbefore.ports.ledger import LedgerError, PolicyVersion, WorkLedger
 from bestbefore.ports.objects import ObjectCopier, ObjectDeleter, ObjectLister, StoreError
+from bestbefore.ports.queue import Queue
 from bestbefore.ports.rows import RowDeleter, RowFiler, RowReader, RowRestorer
 from bestbefore.read.documents import Document
+from bestbefore.read.measures import Measure, measures
+from bestbefore.read.redaction import redacted
 from bestbefore.read.state import state_document
 from bestbefore.stages.archive import Depot
 from bestbefore.stages.attempt import Attempts
@@ -131,6 +139,8 @@ class System:
         self.dead_letters = SqlDeadLetters(self._database)
         self.archives = SqlArchives(self._database)
         self.records = SqlRecords(self._database)
+        self.measuring = SqlMeasures(self._database)
+        self.proofs = SqlProofs(self._database)
         self.holds = SqlHolds(self._database)
         slots = SqlSlots(self._database, self.calendar)
         self.schedule = Schedule(slots, self.controls, self.calendar, settings, clock)
@@ -143,6 +153,8 @@ class System:
             clock,
             self._forget_batches,
         )
+        self.traced: Traced | None = None
+        self.proving = Proving(self.proofs, self.records, settings.policies, clock, self._verify)
         self.plans.check_policies(settings.policies.values())
 
     def policy(self, name: str) -> Policy:
@@ -227,7 +239,7 @@ class System:
     ) -> Planner:
         """A planner for *policy*'s source."""
         self._database.give_up_when(stopping)
-        return Planner(
+        planner = Planner(
             self.plans,
             self.survey(policy),
             self.clock,
@@ -238,6 +250,7 @@ class System:
             self.held,
             lambda policy: self.records.completed_batches(policy.name, _MOST_REMEMBERED),
         )
+        return planner if self.traced is None else self.traced.planner(planner)
 
     def place(self, policy: Policy) -> str:
         """Where the store or the database of *policy* is."""
@@ -263,15 +276,25 @@ class System:
         policies = self.settings.policies
         priorities = {name: policy.priority for name, policy in policies.items()}
 
+        def plan_on_and_prove() -> bool:
+            if not options.drain:  # who drains does it afterwards
+                self.proving.beside(stopping)
+            return self.plan_on(stopping)
+
+        ledger: WorkLedger = self.work
+        queue: Queue = self.queue
+        if self.traced is not None:
+            ledger, queue = self.traced.ledger(ledger), self.traced.queue(queue)
+
         def publish(versions: Sequence[PolicyVersion]) -> int:
             now = self.clock.now()
-            return dispatch(self.work, self.queue, versions, priorities, now, options.lease)
+            return dispatch(self.work, queue, versions, priorities, now, options.lease)
 
         return Worker(
             Handles(
-                ledger=self.work,
+                ledger=ledger,
                 controls=self.controls,
-                queue=self.queue,
+                queue=queue,
                 sources=_Attempts(self),
                 gate=gate(
                     self.throttles,
@@ -286,7 +309,7 @@ class System:
                 spread=self.spread,
                 by=self.worker_name,
                 publish=publish,
-                plan_on=plan_on or (lambda: self.plan_on(stopping)),
+                plan_on=plan_on or plan_on_and_prove,
                 stopping=stopping,
                 rest=lambda seconds: self._database.rest(seconds, self.clock.sleep),
                 longest_rest=self._database.longest_rest,
@@ -320,6 +343,13 @@ class System:
             policy, wanted, self.calendar, self.plans, self.clock.now(), trigger, early
         )
 
+    def _verify(self, policy: Policy, stopping: Callable[[], bool]) -> int:
+        # Imported here, as it asks this very system.
+        from bestbefore.app.questions import verification
+
+        overdue: int = verification(self, policy, lambda _: None, stopping)["overdue"]
+        return overdue
+
     def state(self) -> Document:
         """How large the ledger is, and what upkeep did about it."""
         settings = self.settings
@@ -342,6 +372,25 @@ class System:
             return Failure(FailureClass.MALFORMED, str(error))
         return deleter.forget(policy.rows, forgotten)
 
+    def shown(self, document: Any) -> Any:
+        """*document* as the API and the dashboard may show it: `[serve] redact_keys` decides."""
+        return redacted(document) if self.settings.serve.redact_keys else document
+
+    def measures(self, missed: Mapping[str, int]) -> Sequence[Measure]:
+        """Everything there is to scrape. *missed* is how many slots of each policy nobody
+        answered."""
+        now, keep = self.clock.now(), self.settings.state.keep
+        before = None if keep is None else keep.before(now)
+        return measures(
+            self.settings.policies,
+            self.measuring,
+            self.controls,
+            self.throttles,
+            self._upkeep_ledger.describe(before, now),
+            missed,
+            now,
+        )
+
     @contextmanager
     def scratch(self) -> Iterator["Scratch"]:
         """A ledger that is thrown away, on disk so that memory stays flat."""
@@ -355,6 +404,9 @@ class System:
 
     def close(self) -> None:
         """Close every connection to the state database."""
+        self.proving.close()
+        if self.traced is not None:
+            self.traced.close()
         self._database.dispose()
 
     def run(
@@ -460,7 +512,9 @@ class _Attempts(Mapping[str, Attempting]):
 
     def __getitem__(self, name: str) -> Attempting:
         if name not in self._made:
-            self._made[name] = self._make(name)
+            made = self._make(name)
+            traced = self._system.traced
+            self._made[name] = made if traced is None else traced.attempts(made)
         return self._made[name]
 
     def _make(self, name: str) -> Attempting:
@@ -505,7 +559,10 @@ def open_system(path: Path, environ: Mapping[str, str]) -> System:
 
     Raises ConfigError and LedgerError. Stores are connected when they are first used.
     """
-    return System(load(path, environ), SystemClock(), _store, connect_tables)
+    system = System(load(path, environ), SystemClock(), _store, connect_tables)
+    if (spans := tracer(environ)) is not None:
+        system.traced = Traced(spans, system.records.name_of)
+    return system
 
 
 def _store(settings: StoreSettings, clock: Clock, memory: EndpointMemory) -> Store:

@@ -30,6 +30,11 @@ url = "sqlite:///bestbefore.db"
 # A trigger this early answers the coming slot: "1s" to "5min".
 #early_tolerance = "60s"
 
+[serve]
+# Keys can be personal data: the API, the dashboard and all logs show hashes instead. The ledger
+# keeps them, and the command line shows them.
+#redact_keys = false
+
 [stores.exports]
 kind = "s3"
 # Leave the endpoint out for AWS.

@@ -3,7 +3,6 @@
 import functools
 import io
 import json
-import logging
 import os
 import signal
 import sys
@@ -15,6 +14,7 @@ from typing import Any, NoReturn, ParamSpec
 
 import click
 
+from bestbefore.app import logs
 from bestbefore.app.settings import ConfigError
 from bestbefore.app.system import System, UnknownPolicy, open_system
 from bestbefore.cli.text import printable
@@ -68,17 +68,8 @@ def fail(*lines: str) -> NoReturn:
     raise SystemExit(WRONG)
 
 
-class _OneLine(logging.Formatter):
-    """One event is one line, whatever is in it (O-UI-02)."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (logging's name)
-        return printable(super().formatMessage(record))
-
-
 def _prepare_streams() -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_OneLine("%(levelname)s: %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logs.set_up(os.environ)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal may know fewer characters than keys have.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -98,6 +89,8 @@ def _refuse_what_is_no_text(given: Mapping[str, object]) -> None:
 def opened(config: Path, *, warn: bool = False) -> Iterator[System]:
     """The system that *config* describes; *warn* says on stderr what is odd about it."""
     system = open_system(config, os.environ)
+    if system.settings.serve.redact_keys:
+        logs.set_up(os.environ, redact=True)
     try:
         if warn:
             for warning in system.settings.warnings:

@@ -1,17 +1,18 @@
 """`verify`, `explain` and `export`: what is still there, why, and what was done."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
+from bestbefore.app.formats import evidence_parquet
 from bestbefore.app.questions import explanation, verification
-from bestbefore.cli.context import FAILING, Stop, emit, opened, verb
+from bestbefore.cli.context import FAILING, Stop, emit, fail, opened, verb
 from bestbefore.cli.progress import watched
 from bestbefore.cli.text import counts, printable
-from bestbefore.ports.records import OperationFilter
 from bestbefore.read.documents import Document
-from bestbefore.read.operations import evidence_document
+from bestbefore.read.evidence import About, columns, evidence
 
 
 @click.command()
@@ -44,27 +45,64 @@ def explain(config: Path, as_json: bool, policy: str, key: str) -> None:
 
 
 @click.command()
-@click.option("--policy", help="Only operations of this policy.")
-@click.option("--run", "run_id", help="Only operations of this run.")
+@click.option("--policy", help="Only what is about this policy.")
+@click.option("--run", "run_id", help="Only what is about this run.")
+@click.option("--runs", "about", flag_value=About.RUNS, help="Runs, with the rule of each.")
+@click.option("--events", "about", flag_value=About.EVENTS, help="What people decided: the audit.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "parquet"]),
+    default="jsonl",
+    show_default=True,
+    help="JSON Lines on stdout, or a Parquet file.",
+)
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The Parquet file; it appears once it is whole, over what may be there.",
+)
 @verb
-def export(config: Path, as_json: bool, policy: str | None, run_id: str | None) -> None:  # noqa: ARG001
-    """Write the evidence as JSON Lines: who deleted what, when, why, under which version.
+def export(
+    config: Path,
+    as_json: bool,  # noqa: ARG001  (its lines are JSON anyway)
+    policy: str | None,
+    run_id: str | None,
+    about: str | None,
+    form: str,
+    output: Path | None,
+) -> None:
+    """Write the evidence: who deleted what, when, why, under which version.
 
     What upkeep took out of the ledger is in files already; stderr says where.
     """
+    if (form == "parquet") != (output is not None):
+        raise click.UsageError("--format parquet and --output FILE go together")
+    what = About(about or About.OPERATIONS)
     with opened(config) as system:
         if run_id is not None:
             system.records.run(run_id)
-        for operation in system.records.operations(OperationFilter(policy, run_id)):
-            attempts = system.records.attempts(operation.row) if operation.failure_class else []
-            click.echo(json.dumps(evidence_document(operation, attempts)))
+        documents = evidence(what, system.records, policy, run_id)
+        if output is None:
+            for document in documents:
+                click.echo(json.dumps(document))
+        else:
+            _write(output, what, documents)
         state = system.state()
-    if state["evidence"]:
+    if state["evidence"] and what is not About.RUNS:
         click.echo(
             f"evidence of {state['pruned']:,} operations that completed longer ago than "
             f"[state] keep is in {printable(state['evidence'])}: a gzipped file of such lines each",
             err=True,
         )
+
+
+def _write(output: Path, about: About, documents: Iterable[Document]) -> None:
+    try:
+        written = evidence_parquet().write(output, columns(about), documents)
+    except OSError as error:
+        fail(f"{output} cannot be written: {error.strerror or error}")
+    click.echo(f"{written:,} {about} in {printable(str(output))}", err=True)
 
 
 def _verify_text(document: Document) -> str:

@@ -68,6 +68,16 @@ def _text(document: Document) -> str:
         for row in document["policies"]
         if row["batch_size"]
     ]
+    lines += [
+        f"{row['policy']} was looked at again at {row['verified']['at']}: "
+        + (
+            f"{row['verified']['overdue']:,} overdue"
+            if row["verified"]["overdue"]
+            else "nothing overdue"
+        )
+        for row in document["policies"]
+        if row["verified"]
+    ]
     lines += [f"held: {hold_text(hold)}" for hold in document["holds"]]
     lines += [
         f"breaker open for {b['connection']} since {b['opened_at']}: {printable(b['reason'])}"

@@ -3,18 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bestbefore.domain.printable import printable
+
+__all__ = ["counts", "printable", "rows_text", "size", "table"]
+
 _BYTES = ("B", "kB", "MB", "GB", "TB", "PB")
-
-
-def printable(text: str) -> str:
-    """*text* on one line, with everything a terminal could take for a command escaped.
-
-    Keys and error texts are other people's: a line break in one must not look like a new line.
-    """
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode()
-        for char in text
-    )
 
 
 def size(count: float) -> str:

@@ -50,15 +50,17 @@ def options(system: System, concurrency: int, *, drain: bool) -> Options:
 
 
 def keep_up(system: System, stop: Stop) -> None:
-    """Do upkeep once the result is out, and tell a person who waits why this has not ended."""
-    said: list[bool] = []
+    """Verify what drained and do upkeep once the result is out, and tell a person who waits why
+    this has not ended."""
+    said: set[str] = set()
 
-    def say() -> None:
-        if not said and sys.stderr.isatty():
-            click.echo("keeping the ledger small; it is safe to interrupt this", err=True)
-        said.append(True)
+    def say(what: str) -> None:
+        if what not in said and sys.stderr.isatty():
+            click.echo(f"{what}; it is safe to interrupt this", err=True)
+        said.add(what)
 
-    system.upkeep.run(stop, say)
+    system.proving.run(stop, lambda: say("looking again whether anything is overdue"))
+    system.upkeep.run(stop, lambda: say("keeping the ledger small"))
 
 
 def backlog(system: System) -> int:

@@ -36,7 +36,8 @@ class Run:
     the place in it; ``first_slot`` is the oldest slot whose work it took over. ``uploads`` says how
     many unfinished uploads are among the ``scanned`` and the ``eligible``. Of a run over a table
     ``about_rows`` is True: ``planned`` and all that belongs to it count batches, ``rows`` how many
-    rows these hold, ``scanned``, ``in_scope`` and ``protected`` count rows.
+    rows these hold, ``scanned``, ``in_scope`` and ``protected`` count rows. Who began it, a person
+    or a process, is ``created_by``, None where that was not yet written down.
     """
 
     row: int
@@ -71,11 +72,18 @@ class Run:
     held: int = 0
     about_rows: bool = False
     rows: int = 0
+    created_by: str | None = None
 
     @property
     def selected(self) -> int:
         """What the caps are compared with: objects or rows."""
         return self.rows if self.about_rows else self.planned
+
+    @property
+    def eligible(self) -> int:
+        """Everything the scan selected, in ``planned``'s unit, planned by this run or not."""
+        already = self.already_pending + self.already_completed + self.already_dead
+        return self.planned + already + self.refused
 
     @property
     def unit(self) -> str:

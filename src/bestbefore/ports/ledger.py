@@ -265,8 +265,8 @@ class Operation(NamedTuple):
     earlier attempt failed, so that the target has to be looked at again; ``cancelled`` that its run
     was cancelled while somebody had it in hand, so that it only has to be closed. ``upload_id`` is
     None unless the target is an unfinished upload. With ``version`` it is about just that entry;
-    ``follows`` says that it is the newest of its key, over others, and ``held`` that it is counted
-    as held so far.
+    ``follows`` says that it is the newest of its key, over others, ``held`` that it is counted
+    as held so far, and ``redriven`` that a person has sent it again.
     """
 
     row: int
@@ -287,6 +287,7 @@ class Operation(NamedTuple):
     version: str | None = None
     follows: bool = False
     held: bool = False
+    redriven: bool = False
 
 
 class Completed(NamedTuple):

@@ -154,7 +154,7 @@ class Verification(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something a person decided, or a newer run in their place."""
+    """Something a person decided, or a newer run in their place. ``row`` is the ledger's key."""
 
     at: datetime
     by: str
@@ -162,6 +162,8 @@ class Event(NamedTuple):
     policy: str | None
     run_id: str | None
     detail: str
+    row: int
+    operation_id: bytes | None
 
 
 class Records(Protocol):
@@ -173,6 +175,10 @@ class Records(Protocol):
 
     def run(self, run_id: str) -> Run:
         """One run. Raises LedgerError if there is none of that name."""
+        ...
+
+    def name_of(self, run: int) -> str:
+        """What people call the run with the ledger's key *run*."""
         ...
 
     def newest_released(self, policy: str) -> Run | None:
@@ -208,6 +214,14 @@ class Records(Protocol):
 
     def events(self, limit: int) -> Sequence[Event]:
         """What people decided, newest first."""
+        ...
+
+    def decisions(self, policy: str | None = None, run_id: str | None = None) -> Iterator[Event]:
+        """The same, oldest first and all of them, read in bounded memory."""
+        ...
+
+    def rule(self, run: Run) -> Mapping[str, object]:
+        """What decided what *run* selects: what its policy version said then, by key."""
         ...
 
     def verification(self, policy: str) -> Verification | None:

@@ -14,8 +14,7 @@ from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.report import Report
 from bestbefore.domain.run import Run
 from bestbefore.domain.states import RunState
-from bestbefore.ports.records import Tally
-from bestbefore.ports.upkeep import OldEvent
+from bestbefore.ports.records import Event, Tally
 
 Document = dict[str, Any]
 Tallies = Mapping[str, Tally]
@@ -158,6 +157,23 @@ def run_document(run: Run, tallies: Callable[[Run, str], Tallies] | None = None)
     return document
 
 
+def run_evidence_document(
+    run: Run, tallies: Callable[[Run, str], Tallies], rule: Mapping[str, object]
+) -> Document:
+    """Everything known of one run: who, when, why, and what came of it.
+
+    ``rule`` is what its policy version said about what goes. What only objects, or only rows, have
+    is None for the others.
+    """
+    document = {
+        **dict.fromkeys(("rows", "dependents", "archived_bytes", "freed_bytes")),
+        **run_document(run, tallies),
+        "created_by": run.created_by,
+        "rule": dict(rule),
+    }
+    return {name: document[name] for name in sorted(document)}
+
+
 def hold_document(hold: Hold) -> Document:
     """One hold; its ``scope`` is a policy, or a store, a bucket and a prefix."""
     scope = hold.scope
@@ -173,7 +189,7 @@ def hold_document(hold: Hold) -> Document:
     }
 
 
-def event_document(event: OldEvent) -> Document:
+def event_document(event: Event) -> Document:
     """What a person decided, or a newer run in their place."""
     return {
         "event": event.row,

@@ -74,7 +74,8 @@ class Attempts:
                     *self.make(policy, operations[:half]),
                     *self.make(policy, operations[half:]),
                 ]
-            log.exception("an attempt failed in a way nobody foresaw")
+            about = {"operation_id": operations[0].operation_id.hex(), "key": operations[0].key}
+            log.exception("an attempt failed in a way nobody foresaw", extra=about)
             return [Failure(FailureClass.UNKNOWN, f"{type(error).__name__}: {error}")]
 
     def _make(self, policy: Policy, operations: Sequence[Operation]) -> list[Result]:

@@ -124,7 +124,8 @@ class Confirmed:
                 pointed = Pointed(said.names(seen), said.why_all(seen))
                 self._pointers[run] = (now, pointed)
                 if pointed.why_all is not None:
-                    log.warning("policies.%s: everything is kept: %s", policy.name, pointed.why_all)
+                    about = {"policy": policy.name}
+                    log.warning("everything is kept: %s", pointed.why_all, extra=about)
             return pointed
 
     def _look_around(self, policy: Policy, run: int) -> Failure | None:

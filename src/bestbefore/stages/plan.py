@@ -127,7 +127,11 @@ class Planner:
                 f"policies.{policy.name}: run {before.run.run_id} began at {before.run.target}, "
                 f"this configuration looks at {target}; cancel the run or take the change back"
             )
-        return self._scan(policy, before, self.ledger.known, partial(self.ledger.taken, policy))
+        taken = partial(self.ledger.taken, policy)
+        run = self._scan(policy, before, self.ledger.known, taken)
+        about = {"run_id": run.run_id, "policy": policy.name}
+        log.info("run %s: %d scanned, %d planned", run.state, run.scanned, run.planned, extra=about)
+        return run
 
     def _scan(
         self,
@@ -152,13 +156,14 @@ class Planner:
                 self.holds(policy),
             )
         )
+        about = {"run_id": before.run.run_id, "policy": policy.name}
         try:
             scan.run(claim, before.run, before.cursors)
             pointer = scan.pointer()
             seen = self.ledger.generations(claim.run) if pointer is not None else ()
             if pointer is not None and (why := pointer.why_all(seen)) is not None:
                 # Else a cleanup that does nothing any more looks like one with nothing to do.
-                log.warning("policies.%s: everything is kept: %s", policy.name, why)
+                log.warning("everything is kept: %s", why, extra=about)
             return self.ledger.conclude(
                 claim,
                 policy.keep_generations,

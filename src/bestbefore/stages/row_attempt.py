@@ -67,7 +67,8 @@ class RowAttempts:
         except LedgerError:
             raise
         except Exception as error:  # a fault of ours is one batch's failure
-            log.exception("an attempt failed in a way nobody foresaw")
+            about = {"operation_id": operation.operation_id.hex(), "key": operation.key}
+            log.exception("an attempt failed in a way nobody foresaw", extra=about)
             return Failure(FailureClass.UNKNOWN, f"{type(error).__name__}: {error}")
         if isinstance(end, Divided):
             parts = [(operation_of(policy, task.cutoff, part), part) for part in end.parts]

@@ -214,10 +214,10 @@ class RowScan:
         problems = {batch: why for batch in batches if (why := impossible_batch(batch)) is not None}
         if problems:
             batch, why = next(iter(problems.items()))
+            about = {"policy": self.errand.policy.name, "key": batch.label[:200]}
             log.warning(
-                "policies.%s: %d batches are refused, the first because %s: %.200s",
-                self.errand.policy.name, len(problems), why, batch.label,
-            )  # fmt: skip
+                "%d batches are refused, the first because %s", len(problems), why, extra=about
+            )
         return [batch for batch in batches if batch not in problems]
 
     def _patiently(self, claim: Claim, ask: Callable[[], T]) -> T:

@@ -482,7 +482,8 @@ class Worker:
             if isinstance(result, Failure)
         ]
         if sick := health.failed(failures, now):
-            log.error("breaker open for %s: %s", connection, sick.error)
+            keys = [operation.key for operation in batch.operations]
+            log.error("breaker open for %s: %s", connection, sick.error, extra={"keys": keys})
             self._h.controls.trip(connection, sick.error, now)
 
     def _stop_policy(
@@ -503,7 +504,7 @@ class Worker:
                 settlements.append(self._settlement(batch.policy, operation, result, now))
                 reason = f"stopped by bestbefore: {result.error}"
                 self._h.controls.pause(name, reason, None, self._h.by, now)
-                log.error("policy %s %s", name, reason)
+                log.error("policy %s %s", name, reason, extra=_about(operation))
         self._h.queue.release(given_back, now)
         return settlements
 
@@ -514,7 +515,7 @@ class Worker:
         refused = {operation.row for operation in late}
         self._report.late += len(late)
         for operation in late:
-            log.warning("a result came after its lease and was refused: %r", operation.key)
+            log.warning("a result came after its lease and was refused", extra=_about(operation))
         accepted = (
             [s for s in settlements if s.operation.row not in refused] if late else settlements
         )
@@ -538,7 +539,10 @@ class Worker:
         for settlement in accepted:
             if isinstance(settlement, Completed) and settlement.effect is not None:
                 self._report.add(settlement.effect)
-        self._report.dead += sum(isinstance(s, Died) for s in accepted)
+        for died in (s for s in accepted if isinstance(s, Died)):
+            self._report.dead += 1
+            failure, about = died.decision.failure, _about(died.operation)
+            log.info("dead letter (%s): %s", failure.failure_class, failure.error, extra=about)
         self._report.retried.update(
             s.decision.failure.failure_class for s in accepted if isinstance(s, Retried)
         )
@@ -557,7 +561,7 @@ class Worker:
                 self._report.abandoned += len(batch.operations)
         alive = [operation for batch in self._out.values() for operation in batch.operations]
         for operation in self._h.queue.extend(alive, now + self._options.lease):
-            log.warning("the lease of %r was lost while it was worked on", operation.key)
+            log.warning("a lease was lost while it was worked on", extra=_about(operation))
 
     # -- ending ------------------------------------------------------------------------------
 
@@ -654,6 +658,11 @@ def _distinct(operations: list[Operation]) -> Iterable[list[Operation]]:
 def _reached(result: Result) -> bool:
     """Whether the store did as it was asked, or said that a lock keeps it from that."""
     return not isinstance(result, Failure) or result.failure_class is FailureClass.HELD
+
+
+def _about(operation: Operation) -> dict[str, str]:
+    """What a log says of *operation*."""
+    return {"operation_id": operation.operation_id.hex(), "key": operation.key}
 
 
 def _seconds(now: datetime) -> float:

@@ -6,11 +6,12 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from bestbefore.adapters.state import batch_changes, followers
+from bestbefore.adapters.state import batch_changes, counters, followers
 from bestbefore.adapters.state import policies as policy_rows
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import CHUNK, Database, chunks, micros, moment
 from bestbefore.adapters.state.schema import generations, newest, operations, runs
+from bestbefore.domain.counts import Count
 from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.known import MOST_REAPPEARANCES
 from bestbefore.domain.outcome import REMOVED, REPLANNED
@@ -54,8 +55,20 @@ def conclude(
         run_rows.step(connection, run, RunState.PARKED, reason=reason)
     elif run.state is not RunState.OPEN:
         run_rows.step(connection, run, RunState.OPEN, released_at=micros(now))
-    run_rows.drain_if_done(connection, claim.run)
+    run_rows.drain_if_done(connection, claim.run, now)
+    counters.add(database, connection, run_rows.policy_of(connection, claim.run), _found(run, now))
     return run_rows.one(connection, claim.run)
+
+
+def _found(run: Run, now: datetime) -> counters.Counts:
+    """What the end of the scan of *run* adds to the counts of its policy."""
+    found: counters.Counts = {(Count.PLANNED, ""): (run.planned, 0)}
+    if run.about_rows:
+        found[Count.ELIGIBLE, "row"] = (run.rows, 0)
+    else:
+        found[Count.ELIGIBLE, "object"] = (run.eligible, 0)
+    counters.put_seconds(found, Count.PLAN_SECONDS, (now - run.created_at).total_seconds())
+    return found
 
 
 def _uploads(connection: sa.Connection, run: int) -> int:
@@ -165,7 +178,7 @@ def _admit_candidates(
         .where(mine)
         .group_by(operations.c.run_id, operations.c.outcome)
     ).fetchall()  # fmt: skip
-    policy = _policy(connection, run)
+    policy = run_rows.policy_of(connection, run)
     about_rows = policy_rows.about_rows(connection, policy)
     frees = not about_rows and policy_rows.frees(connection, policy)
     for before, outcome, n, size, reappeared_there in moved:
@@ -203,20 +216,16 @@ def _admit_candidates(
         dead=dead,
         reappeared=reappeared + dead,
     )
+    unknown = FailureClass.UNKNOWN
+    for_good: counters.Counts = {(Count.DIED, unknown): (dead, 0), (Count.DEAD, unknown): (dead, 0)}
+    counters.add(database, connection, policy, for_good)
 
 
 def _loose_followers(connection: sa.Connection, run: int, now: datetime) -> None:
     """What was only waiting for the decision about others may go, now that it is made."""
-    policy = _policy(connection, run)
+    policy = run_rows.policy_of(connection, run)
     if policy_rows.versions_of(connection, policy) == Versions.PURGE:
         followers.release_all(connection, policy, micros(now))
-
-
-def _policy(connection: sa.Connection, run: int) -> int:
-    policy: int = connection.execute(
-        sa.select(runs.c.policy_id).where(runs.c.id == run)
-    ).scalar_one()
-    return policy
 
 
 def _move(

@@ -6,12 +6,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from bestbefore.adapters.state import batches, followers
+from bestbefore.adapters.state import batches, counters, followers
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, execute_many, micros, moment
 from bestbefore.adapters.state.queue import load_budget
 from bestbefore.adapters.state.replay import replays
 from bestbefore.adapters.state.schema import operations, policies, row_batches, runs
+from bestbefore.domain.counts import Count
 from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.selection import Listed
@@ -62,14 +63,19 @@ class SqlDeadLetters:
         for start in range(0, len(rows), _CHUNK):
             chunk = rows[start : start + _CHUNK]
             with self._db.write() as connection:
-                by_run = _dead_by_run(connection, chunk)
+                found = _dead_by_run(connection, chunk)
                 moments = map(micros, due[start : start + _CHUNK])
                 redriven += execute_many(
                     connection, _REDRIVE, ("due", "row"), list(zip(moments, chunk, strict=True))
                 )
-                for run, n in by_run.items():
-                    run_rows.bump(connection, run, dead=-n, pending=n)
-                    run_rows.reopen(connection, run)
+                for row in found:
+                    run_rows.bump(connection, row.run_id, dead=-row.n, pending=row.n)
+                    run_rows.reopen(connection, row.run_id)
+                    for_good = {
+                        (Count.DEAD, row.failure_class): (-row.n, 0),
+                        (Count.REDRIVEN, ""): (row.for_the_first_time, 0),
+                    }
+                    counters.add(self._db, connection, row.policy_id, for_good)
                 run_rows.note(connection, "redrive", f"{len(chunk):,} dead letters", by, now)
                 self._db.ring(connection)
         return redriven
@@ -123,6 +129,8 @@ class SqlDeadLetters:
                 )
             )
             run_rows.bump(connection, closed.run_id, planned=1, pending=1)
+            for_good = {(Count.PLANNED, ""): (1, 0), (Count.PUBLISHED, ""): (1, 0)}
+            counters.add(self._db, connection, closed.policy_id, for_good)
             run_rows.reopen(connection, closed.run_id)
             self._db.ring(connection)
 
@@ -145,14 +153,21 @@ _REDRIVE = (
 )
 
 
-def _dead_by_run(connection: sa.Connection, rows: Sequence[int]) -> dict[int, int]:
-    """How many of *rows* are dead, by run."""
-    found = connection.execute(
-        sa.select(operations.c.run_id, sa.func.count())
+def _dead_by_run(connection: sa.Connection, rows: Sequence[int]) -> Sequence[Any]:
+    """How many of *rows* are dead, by run and class, and how many of them were never redriven."""
+    return connection.execute(
+        sa.select(
+            operations.c.run_id,
+            operations.c.policy_id,
+            operations.c.failure_class,
+            sa.func.count().label("n"),
+            run_rows.total(sa.case((operations.c.redriven == 0, 1), else_=0)).label(
+                "for_the_first_time"
+            ),
+        )
         .where(operations.c.id.in_(rows), operations.c.state == State.DEAD)
-        .group_by(operations.c.run_id)
-    )
-    return {row[0]: row[1] for row in found}
+        .group_by(operations.c.run_id, operations.c.policy_id, operations.c.failure_class)
+    ).fetchall()
 
 
 def _close(
@@ -175,11 +190,16 @@ def _close(
             completed_by=by,
         )
         .returning(operations.c.run_id, operations.c.policy_id, operations.c.operation_id,
-                   operations.c.key, operations.c.version_id)
+                   operations.c.key, operations.c.version_id, operations.c.failure_class)
     ).one_or_none()  # fmt: skip
     if closed is not None:
         run_rows.bump(connection, closed.run_id, dead=-1, completed=1)
         run_rows.tally(database, connection, closed.run_id, "outcome", {outcome: (1, 0)})
+        for_good = {
+            (Count.DEAD, closed.failure_class): (-1, 0),
+            (Count.COMPLETED, outcome): (1, 0),
+        }
+        counters.add(database, connection, closed.policy_id, for_good)
         run_rows.note(connection, outcome, reason, by, now, operation_id=bytes(closed.operation_id))
         if closed.version_id is not None:
             followers.release(connection, closed.policy_id, [closed.key], micros(now))

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from bestbefore.adapters.state import batches, conclusion, followers, known, pages
+from bestbefore.adapters.state import batches, conclusion, counters, followers, known, pages
 from bestbefore.adapters.state import policies as policy_rows
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, micros
@@ -16,6 +16,7 @@ from bestbefore.adapters.state.schema import (
     policies,
     runs,
 )
+from bestbefore.domain.counts import Count
 from bestbefore.domain.known import Known
 from bestbefore.domain.pointer import Pointer
 from bestbefore.domain.policy import Policy
@@ -105,6 +106,7 @@ class SqlPlanLedger:
                     complete=False,
                     target=target,
                     created_at=micros(now),
+                    created_by=by,
                 )
                 .returning(runs.c.id)
             ).scalar_one()
@@ -165,6 +167,9 @@ class SqlPlanLedger:
     ) -> Run:
         with self._db.write(shared=not pages.by_version(page)) as connection:
             run = run_rows.one(connection, claim.run)
+            policy, first = connection.execute(
+                sa.select(runs.c.policy_id, runs.c.cursors.is_(None)).where(runs.c.id == claim.run)
+            ).one()
             pages.write(self._db, connection, claim.run, page, keep_last, now)
             # At the end, so that workers do not wait for the run's row while a page is written.
             held = connection.execute(
@@ -178,6 +183,7 @@ class SqlPlanLedger:
                 run_rows.step(connection, run, RunState.OPEN, released_at=micros(now))
             if run.early and page.entries:
                 self._db.ring(connection)
+            counters.add(self._db, connection, policy, _seen(run, page, now, first=first))
             return run_rows.one(connection, claim.run)
 
     def renew(self, claim: Claim, now: datetime, lease: timedelta) -> None:
@@ -264,9 +270,7 @@ class SqlPlanLedger:
         self, connection: sa.Connection, run: Run, reason: str, by: str, now: datetime
     ) -> None:
         run_rows.cancel(self._db, connection, run, reason, by, now)
-        policy = connection.execute(
-            sa.select(runs.c.policy_id).where(runs.c.id == run.row)
-        ).scalar_one()
+        policy = run_rows.policy_of(connection, run.row)
         if policy_rows.versions_of(connection, policy) == Versions.PURGE:
             followers.release_all(connection, policy, micros(now))
 
@@ -346,4 +350,15 @@ def _approve(connection: sa.Connection, run: Run, by: str, now: datetime) -> Non
     run_rows.step(connection, run, RunState.OPEN, released_at=micros(now))
     shown = f"{run.planned:,} planned; parked because {run.reason}"
     run_rows.note(connection, "approve", shown, by, now, policy=run.policy, run_id=run.run_id)
-    run_rows.drain_if_done(connection, run.row)
+    run_rows.drain_if_done(connection, run.row, now)
+
+
+def _seen(run: Run, page: PlannedPage, now: datetime, *, first: bool) -> counters.Counts:
+    """What *page* adds to the counts of its policy."""
+    seen: counters.Counts = {
+        (Count.SCANNED, "row" if run.about_rows else "object"): (page.scanned, 0)
+    }
+    if first:
+        waited = (now - run.created_at).total_seconds()
+        counters.put_seconds(seen, Count.FIRST_PAGE_SECONDS, waited)
+    return seen

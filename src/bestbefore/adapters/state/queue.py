@@ -13,12 +13,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from bestbefore.adapters.state import followers
+from bestbefore.adapters.state import counters, followers
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, chunks, micros, moment
 from bestbefore.adapters.state.followers import Purging
 from bestbefore.adapters.state.replay import replays
 from bestbefore.adapters.state.schema import operations, runs
+from bestbefore.domain.counts import Count
 from bestbefore.domain.failure import Budget, FailureClass
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.states import RunState, State
@@ -45,6 +46,8 @@ class StateQueue:
             run_rows.bump(connection, span.run, waiting=-published, pending=published)
             if purges:
                 followers.tie(connection, *span, micros(now))
+            for_good = {(Count.PUBLISHED, ""): (published, 0)}
+            counters.add(self._db, connection, span.policy, for_good)
             if published:
                 self._db.ring(connection)
             return published
@@ -169,7 +172,8 @@ def load_budget(stored: str | None) -> Budget:
 def _operation(row: Sequence[Any], token: int) -> Operation:
     """A claimed row, its columns in the order of `_CLAIMED`: by position, as names cost a third."""
     (id_, operation_id, policy, run, key, etag, last_modified, size, seen_at, deliveries,
-     budget, last_failed_at, cancelled, upload_id, version, follows, held) = row  # fmt: skip
+     budget, last_failed_at, cancelled, upload_id, version, follows, held,
+     redriven) = row  # fmt: skip
     return Operation(
         id_,
         operation_id,
@@ -189,6 +193,7 @@ def _operation(row: Sequence[Any], token: int) -> Operation:
         version,
         follows,
         held,
+        redriven > 0,
     )
 
 
@@ -231,6 +236,7 @@ _CLAIMED = (
     operations.c.version_id,
     operations.c.follows,
     operations.c.held,
+    operations.c.redriven,
 )
 
 

@@ -93,6 +93,10 @@ class SqlRecords:
         with self._db.read() as connection:
             return run_rows.named(connection, run_id)
 
+    def name_of(self, run: int) -> str:
+        with self._db.read() as connection:
+            return run_rows.one(connection, run).run_id
+
     def newest_released(self, policy: str) -> Run | None:
         with self._db.read() as connection:
             found = run_rows.load(
@@ -156,19 +160,38 @@ class SqlRecords:
     def events(self, limit: int) -> Sequence[Event]:
         with self._db.read() as connection:
             found = connection.execute(sa.select(events).order_by(events.c.id.desc()).limit(limit))
-            return [
-                Event(moment(row.at), row.by, row.action, row.policy, row.run_id, row.detail)
-                for row in found
-            ]
+            return [event_record(row) for row in found]
+
+    def decisions(self, policy: str | None = None, run_id: str | None = None) -> Iterator[Event]:
+        where = [] if policy is None else [events.c.policy == policy]
+        where += [] if run_id is None else [events.c.run_id == run_id]
+        after = 0
+        while True:
+            with self._db.read() as connection:
+                page = connection.execute(
+                    sa.select(events)
+                    .where(events.c.id > after, *where)
+                    .order_by(events.c.id)
+                    .limit(_PAGE)
+                ).fetchall()
+            yield from map(event_record, page)
+            if len(page) < _PAGE:
+                return
+            after = page[-1].id
+
+    def rule(self, run: Run) -> Mapping[str, object]:
+        with self._db.read() as connection:
+            stored = connection.execute(
+                sa.select(policies.c.decides).join(runs).where(runs.c.id == run.row)
+            ).scalar_one()
+        return _decided(stored)
 
     def verification(self, policy: str) -> Verification | None:
         with self._db.read() as connection:
             row = connection.execute(
                 sa.select(verifications).where(verifications.c.policy == policy)
             ).one_or_none()
-        if row is None:
-            return None
-        return Verification(moment(row.at), row.overdue, maybe_moment(row.oldest_overdue), row.held)
+        return None if row is None else verification_record(row)
 
     def save_verification(self, policy: str, found: Verification) -> None:
         oldest = found.oldest_overdue
@@ -256,6 +279,25 @@ def _conditions(which: OperationFilter) -> list[sa.ColumnElement[bool]]:
         archived = operations.c.outcome == sa.literal_column("'archived'")
         conditions.append(sa.or_(operations.c.copied_at.is_not(None), archived))
     return conditions
+
+
+def event_record(row: Any) -> Event:
+    """A row of ``events``."""
+    return Event(
+        at=moment(row.at),
+        by=row.by,
+        action=row.action,
+        policy=row.policy,
+        run_id=row.run_id,
+        detail=row.detail,
+        row=row.id,
+        operation_id=row.operation_id,
+    )
+
+
+def verification_record(row: Any) -> Verification:
+    """A row of ``verifications``."""
+    return Verification(moment(row.at), row.overdue, maybe_moment(row.oldest_overdue), row.held)
 
 
 def attempt_record(row: Any) -> Attempt:

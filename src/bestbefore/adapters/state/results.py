@@ -5,13 +5,15 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from bestbefore.adapters.state import batch_changes, followers
+from bestbefore.adapters.state import batch_changes, counters, followers
 from bestbefore.adapters.state import copies as copy_rows
 from bestbefore.adapters.state import runs as run_rows
+from bestbefore.adapters.state.counters import Counts, put, put_seconds
 from bestbefore.adapters.state.database import Database, micros
 from bestbefore.adapters.state.policies import frees
 from bestbefore.adapters.state.queue import change_claimed, completed, dump_budget
 from bestbefore.adapters.state.schema import failures, operations
+from bestbefore.domain.counts import Count
 from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.outcome import REMOVED, Outcome, Spared
 from bestbefore.domain.rows import Effect
@@ -43,7 +45,7 @@ def record(
     for policy in purging:
         keys = [o.key for o, *_ in ended if o.policy == policy]
         followers.release(connection, policy, keys, micros(now))
-    changed.write(database, connection)
+    changed.write(database, connection, now)
     return late
 
 
@@ -53,6 +55,7 @@ class _Changes:
     def __init__(self) -> None:
         self._counts: dict[int, dict[str, int]] = {}
         self._tallies: dict[tuple[int, str], dict[str, tuple[int, int]]] = {}
+        self._for_good: dict[int, Counts] = {}
 
     def count(self, run: int, **by: int) -> None:
         counts = self._counts.setdefault(run, {})
@@ -64,14 +67,20 @@ class _Changes:
         before, before_size = names.get(name, (0, 0))
         names[name] = (before + n, before_size + size)
 
-    def write(self, database: Database, connection: sa.Connection) -> None:
+    def for_good(self, policy: int) -> Counts:
+        """What to add to the counts of *policy*."""
+        return self._for_good.setdefault(policy, {})
+
+    def write(self, database: Database, connection: sa.Connection, now: datetime) -> None:
         for run, counts in sorted(self._counts.items()):
             run_rows.bump(connection, run, **counts)
             if counts.get("held", 0) < 0:
                 run_rows.reopen(connection, run)
-            run_rows.drain_if_done(connection, run)
+            run_rows.drain_if_done(connection, run, now)
         for (run, kind), names in sorted(self._tallies.items()):
             run_rows.tally(database, connection, run, kind, names)
+        for policy, for_good in sorted(self._for_good.items()):
+            counters.add(database, connection, policy, for_good)
 
 
 _FAIL = sa.update(operations).where(
@@ -121,6 +130,10 @@ def _complete(
             if outcome in REMOVED and not about_rows and frees(connection, those[0].policy):
                 freed = sum(operation.size for operation in those)
             changed.tally(run, "outcome", outcome, len(those), freed)
+            for_good = changed.for_good(those[0].policy)
+            put(for_good, Count.COMPLETED, outcome, len(those), freed)
+            redriven = sum(operation.redriven for operation in those)
+            put(for_good, Count.REDRIVEN_COMPLETED, outcome, redriven)
         if effects:
             accepted = [o for o in ended if o.row in effects and o.row not in gone]
             _note_effects(connection, [(o, effects[o.row]) for o in accepted], changed)
@@ -136,6 +149,11 @@ def _note_effects(
     for operation, effect in done:
         for kind, name, n in batch_changes.effect_tallies(effect):
             changed.tally(operation.run, kind, name, n)
+        for_good = changed.for_good(operation.policy)
+        for word, n in effect.counts().items():
+            put(for_good, Count.ROWS, word, n)
+        if not effect.replayed:
+            put_seconds(for_good, Count.BATCH_SECONDS, effect.seconds)
 
 
 def _split(
@@ -155,6 +173,10 @@ def _split(
         operation.run, planned=added, pending=added - 1, completed=1, held=-operation.held
     )
     changed.tally(operation.run, "outcome", Outcome.SPLIT, 1)
+    for_good = changed.for_good(operation.policy)
+    put(for_good, Count.COMPLETED, Outcome.SPLIT, 1)
+    put(for_good, Count.PLANNED, "", added)
+    put(for_good, Count.PUBLISHED, "", added)
     database.ring(connection)
     return True
 
@@ -197,9 +219,13 @@ def _fail(
             by=by,
         )
     )
+    for_good = changed.for_good(operation.policy)
     if died:
         changed.count(operation.run, pending=-1, dead=1, held=-operation.held)
+        put(for_good, Count.DIED, failure.failure_class, 1)
+        put(for_good, Count.DEAD, failure.failure_class, 1)
     else:
         changed.count(operation.run, held=held - operation.held)
         changed.tally(operation.run, "retried", failure.failure_class, 1)
+        put(for_good, Count.RETRIED, failure.failure_class, 1)
     return True

@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from bestbefore.adapters.state import counters
 from bestbefore.adapters.state.database import Database, micros, moment
 from bestbefore.adapters.state.schema import (
     events,
@@ -19,6 +20,7 @@ from bestbefore.adapters.state.schema import (
     runs,
     tallies,
 )
+from bestbefore.domain.counts import Count
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.run import Run, Trigger
 from bestbefore.domain.states import RunState, State, run_may
@@ -52,6 +54,14 @@ def named(connection: sa.Connection, run_id: str) -> Run:
     if not found:
         raise LedgerError(f"run {run_id}: there is no such run; `bestbefore runs list` shows them")
     return found[0]
+
+
+def policy_of(connection: sa.Connection, row: int) -> int:
+    """The policy version (its row) of a run."""
+    policy: int = connection.execute(
+        sa.select(runs.c.policy_id).where(runs.c.id == row)
+    ).scalar_one()
+    return policy
 
 
 def bump(connection: sa.Connection, row: int, **by: int) -> None:
@@ -108,7 +118,7 @@ def step(connection: sa.Connection, run: Run, after: RunState, **values: Any) ->
     connection.execute(sa.update(runs).where(runs.c.id == run.row).values(state=after, **values))
 
 
-def drain_if_done(connection: sa.Connection, row: int) -> None:
+def drain_if_done(connection: sa.Connection, row: int, now: datetime) -> None:
     """Drain an open run whose scan has ended and that has nothing left to do."""
     connection.execute(
         sa.update(runs)
@@ -119,7 +129,7 @@ def drain_if_done(connection: sa.Connection, row: int) -> None:
             runs.c.waiting == 0,
             runs.c.pending == runs.c.held,
         )
-        .values(state=RunState.DRAINED)
+        .values(state=RunState.DRAINED, drained_at=micros(now))
     )
 
 
@@ -192,6 +202,12 @@ def cancel(
         held=-held,
     )
     tally(database, connection, run.row, "outcome", {Outcome.CANCELLED: (total, 0)})
+    counters.add(
+        database,
+        connection,
+        policy_of(connection, run.row),
+        {(Count.COMPLETED, Outcome.CANCELLED): (total, 0)},
+    )
     note(connection, "cancel", reason, by, now, policy=run.policy, run_id=run.run_id)
 
 
@@ -249,6 +265,7 @@ def _run(row: Any, tallied: Mapping[str, Mapping[str, int]]) -> Run:
         target=row.target,
         reason=row.reason,
         created_at=moment(row.created_at),
+        created_by=row.created_by,
         scanned=row.scanned,
         in_scope=row.in_scope,
         protected=tallied.get(PROTECTED, {}),

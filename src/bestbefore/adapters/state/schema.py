@@ -89,6 +89,9 @@ runs = Table(
     Column("pruned", BigInteger, nullable=False, server_default=text("0")),
     Column("held", BigInteger, nullable=False, server_default=text("0")),  # of the pending ones
     Column("rows", BigInteger, nullable=False, server_default=text("0")),  # in the planned batches
+    Column("created_by", String),
+    Column("drained_at", BigInteger),  # for the last time
+    Column("proof_until", BigInteger),  # the lease of who verifies it; never ends once that is done
     UniqueConstraint("policy_id", "slot"),  # the lock on a slot
     postgresql_with={"fillfactor": 30},
 )
@@ -102,6 +105,18 @@ tallies = Table(
     Column("name", String, primary_key=True),
     Column("n", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False, server_default=text("0")),
+    sqlite_with_rowid=False,
+    postgresql_with={"fillfactor": 30},
+)
+
+policy_counts = Table(
+    "policy_counts",
+    metadata,
+    Column("policy_id", ForeignKey("policies.id"), primary_key=True),
+    Column("kind", String, primary_key=True),  # see `bestbefore.domain.counts.Count`
+    Column("name", String, primary_key=True),
+    Column("n", BigInteger, nullable=False),
+    Column("amount", BigInteger, nullable=False),  # bytes, or microseconds
     sqlite_with_rowid=False,
     postgresql_with={"fillfactor": 30},
 )
@@ -177,6 +192,8 @@ operations = Table(
     Index("operations_due", "policy_id", "due_at", sqlite_where=text("state = 'pending'"),
           postgresql_where=text("state = 'pending'")),
     Index("operations_dead", "policy_id", "first_failed_at",
+          sqlite_where=text("state = 'dead'"), postgresql_where=text("state = 'dead'")),
+    Index("operations_dead_by_class", "policy_id", "failure_class", "first_failed_at",
           sqlite_where=text("state = 'dead'"), postgresql_where=text("state = 'dead'")),
     Index("operations_candidates", "candidate_of",
           sqlite_where=text("candidate_of IS NOT NULL"),

@@ -1,12 +1,13 @@
 """What working reads and writes: spans to publish, what a plan relied on, results."""
 
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from bestbefore.adapters.state import batches, results
+from bestbefore.adapters.state import batches, counters, results
 from bestbefore.adapters.state import copies as copy_rows
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, chunks, maybe_moment, micros, moment
@@ -21,6 +22,7 @@ from bestbefore.adapters.state.schema import (
     policies,
     runs,
 )
+from bestbefore.domain.counts import Count
 from bestbefore.domain.failure import Budget, FailureClass
 from bestbefore.domain.rows import RowBatch
 from bestbefore.domain.states import RunState, State
@@ -137,7 +139,9 @@ class SqlWorkLedger:
         )
         with self._db.write() as connection:
             found = connection.execute(
-                sa.select(operations.c.run_id, operations.c.id, operations.c.held).where(lapsed)
+                sa.select(
+                    operations.c.run_id, operations.c.id, operations.c.held, operations.c.policy_id
+                ).where(lapsed)
             ).fetchall()
             if not found:
                 return 0
@@ -175,7 +179,14 @@ class SqlWorkLedger:
                 n = sum(row.run_id == run for row in found)
                 held = sum(row.run_id == run and row.held for row in found)
                 run_rows.bump(connection, run, pending=-n, dead=n, held=-held)
-                run_rows.drain_if_done(connection, run)
+                run_rows.drain_if_done(connection, run, now)
+            for policy, n in Counter(row.policy_id for row in found).items():
+                crashed = FailureClass.CRASHED
+                died: counters.Counts = {
+                    (Count.DIED, crashed): (n, 0),
+                    (Count.DEAD, crashed): (n, 0),
+                }
+                counters.add(self._db, connection, policy, died)
             return len(found)
 
     def leftovers(self, now: datetime) -> Sequence[Leftover]:

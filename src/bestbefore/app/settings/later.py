@@ -7,7 +7,6 @@ from bestbefore.domain.versions import Versions
 
 KEYS: Mapping[Place, Mapping[str, str]] = {
     (): {
-        "serve": "the command line does everything there is so far",
         "infrai": "remove it until then",
     },
 }

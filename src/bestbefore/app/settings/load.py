@@ -20,6 +20,7 @@ from bestbefore.app.settings.model import (
     SQLITE,
     QueueSettings,
     ScheduleSettings,
+    ServeSettings,
     Settings,
     StateSettings,
     StoreSettings,
@@ -88,6 +89,7 @@ def load(path: Path, environ: Mapping[str, str]) -> Settings:
         policies=MappingProxyType(policies),
         warnings=tuple(_warnings(file)),
         schedule=ScheduleSettings(**file.schedule.model_dump()),
+        serve=ServeSettings(file.serve.redact_keys),
     )
     if exposed := list(_exposed(settings)):
         raise ConfigError(str(path), exposed)

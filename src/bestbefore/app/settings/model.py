@@ -113,6 +113,13 @@ class DatabaseSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ServeSettings:
+    """``[serve]``"""
+
+    redact_keys: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """One configuration file. ``warnings`` are for a person to read; nothing depends on them."""
 
@@ -124,6 +131,7 @@ class Settings:
     policies: Mapping[str, Policy]
     warnings: Sequence[Finding] = ()
     schedule: ScheduleSettings = ScheduleSettings()
+    serve: ServeSettings = ServeSettings()
 
     @property
     def evidence(self) -> Path:

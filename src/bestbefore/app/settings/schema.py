@@ -60,6 +60,12 @@ class ScheduleSection(Section):
     )
 
 
+class ServeSection(Section):
+    """``[serve]``"""
+
+    redact_keys: bool = False
+
+
 class StoreSection(Section):
     """``[stores.NAME]``"""
 
@@ -194,6 +200,7 @@ class File(Section):
     state: StateSection = StateSection()
     queue: QueueSection = QueueSection()
     schedule: ScheduleSection = ScheduleSection()
+    serve: ServeSection = ServeSection()
     stores: dict[str, StoreSection] = {}
     databases: dict[str, DatabaseSection] = {}
     policies: dict[str, PolicySection] = {}
@@ -207,6 +214,7 @@ SECTIONS: Mapping[Place, type[Section]] = {
     ("state",): StateSection,
     ("queue",): QueueSection,
     ("schedule",): ScheduleSection,
+    ("serve",): ServeSection,
     ("stores", "*"): StoreSection,
     ("databases", "*"): DatabaseSection,
     ("databases", "*", "throttle"): ThrottleSection,
