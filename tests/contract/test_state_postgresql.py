@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from bestbefore.adapters.state import postgresql
 from bestbefore.adapters.state import runs as run_rows
+from bestbefore.adapters.state.access import SqlAccess, SqlAnswers, SqlDeliveries
 from bestbefore.adapters.state.controls import SqlControls
 from bestbefore.adapters.state.database import Database, execute_many
 from bestbefore.adapters.state.endpoints import SqlEndpointMemory
@@ -22,6 +23,7 @@ from bestbefore.adapters.state.replay import Interrupted, replays
 from bestbefore.adapters.state.schema import breakers, operations, runs
 from bestbefore.adapters.state.throttles import SqlThrottles
 from bestbefore.adapters.state.work import SqlWorkLedger
+from bestbefore.contracts.access import AccessContract
 from bestbefore.contracts.controls import ControlsContract
 from bestbefore.contracts.endpoints import EndpointMemoryContract
 from bestbefore.contracts.holds import HoldsContract
@@ -88,6 +90,20 @@ class TestStacksOnPostgresql(StackContract):
 
 class TestRowLedgerOnPostgresql(RowLedgerContract):
     pass
+
+
+class TestAccessOnPostgresql(AccessContract):
+    @pytest.fixture
+    def access(self, database: Database) -> SqlAccess:
+        return SqlAccess(database)
+
+    @pytest.fixture
+    def deliveries(self, database: Database) -> SqlDeliveries:
+        return SqlDeliveries(database)
+
+    @pytest.fixture
+    def answers(self, database: Database) -> SqlAnswers:
+        return SqlAnswers(database)
 
 
 class TestControlsOnPostgresql(ControlsContract):
