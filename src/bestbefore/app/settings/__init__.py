@@ -4,6 +4,7 @@ from bestbefore.app.settings.load import load
 from bestbefore.app.settings.model import (
     DatabaseSettings,
     QueueSettings,
+    ServeSettings,
     Settings,
     StateSettings,
     StoreSettings,
@@ -17,6 +18,7 @@ __all__ = [
     "DatabaseSettings",
     "Problem",
     "QueueSettings",
+    "ServeSettings",
     "Settings",
     "StateSettings",
     "StoreSettings",

@@ -7,9 +7,11 @@ from bestbefore.domain.versions import Versions
 
 KEYS: Mapping[Place, Mapping[str, str]] = {
     (): {
-        "serve": "the command line does everything there is so far",
         "infrai": "remove it until then",
         "schedule": "call `bestbefore run POLICY` from a crontab",
+    },
+    ("serve",): {
+        "redact_keys": "remove it until then",
     },
     ("policies", "*"): {
         "catch_up": "remove it: a run takes all overdue work",
