@@ -8,7 +8,6 @@ from bestbefore.cli.context import emit, opened, verb
 from bestbefore.cli.hold import hold_text
 from bestbefore.cli.text import counts, printable, size, table
 from bestbefore.read.documents import Document
-from bestbefore.read.status import status_document
 
 
 @click.command()
@@ -16,17 +15,7 @@ from bestbefore.read.status import status_document
 def status(config: Path, as_json: bool) -> None:
     """Is cleanup keeping up, and what stands in its way?"""
     with opened(config) as system:
-        document = status_document(
-            system.settings.policies,
-            system.records,
-            system.controls,
-            system.calendar,
-            system.holds,
-            system.throttles,
-            system.windows,
-            system.state(),
-            system.clock.now(),
-        )
+        document = system.status()
     emit(as_json, document, lambda: _text(document))
 
 
