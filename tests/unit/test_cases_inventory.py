@@ -26,9 +26,10 @@ IN_REACH = frozenset(
         "LEASE": (1, 2, 3, 4, 5),
         "POISON": (1, 2),
         "RETRY": (1, 2, 3, 4),
-        "IDEM": (1, 2),
+        "IDEM": (1, 2, 3),
+        "HMAC": (1, 2),
         "CONF": (1, 2, 3, 4, 5),
-        "GUARD": (1, 2, 4),
+        "GUARD": (1, 2, 3, 4),
         "DLQ": (2,),
     }.items()
     for number in numbers
@@ -40,8 +41,6 @@ OUT_OF_REACH = {
     "O-MSG-01": "needs a transport that carries messages; the row is the message",
     "O-MSG-02": "needs a transport that carries messages; the row is the message",
     "O-MSG-03": "needs a transport that carries messages; the row is the message",
-    "O-IDEM-03": "HTTP",
-    "O-GUARD-03": "needs a transport that carries messages: no command is taken from outside",
     "O-DLQ-01": "dead letters are rows of the ledger: nothing ever expires them",
     "O-DLQ-03": "dead letters are rows of the ledger: no second queue can be missing",
 }
