@@ -24,6 +24,7 @@ from bestbefore.adapters.state.schema import breakers, operations, runs
 from bestbefore.adapters.state.throttles import SqlThrottles
 from bestbefore.adapters.state.work import SqlWorkLedger
 from bestbefore.contracts.access import AccessContract
+from bestbefore.contracts.asking import AskingContract
 from bestbefore.contracts.controls import ControlsContract
 from bestbefore.contracts.endpoints import EndpointMemoryContract
 from bestbefore.contracts.holds import HoldsContract
@@ -104,6 +105,10 @@ class TestAccessOnPostgresql(AccessContract):
     @pytest.fixture
     def answers(self, database: Database) -> SqlAnswers:
         return SqlAnswers(database)
+
+
+class TestAskingOnPostgresql(AskingContract):
+    pass
 
 
 class TestControlsOnPostgresql(ControlsContract):

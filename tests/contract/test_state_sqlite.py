@@ -11,6 +11,7 @@ from bestbefore.adapters.state.endpoints import SqlEndpointMemory
 from bestbefore.adapters.state.holds import SqlHolds
 from bestbefore.adapters.state.throttles import SqlThrottles
 from bestbefore.contracts.access import AccessContract
+from bestbefore.contracts.asking import AskingContract
 from bestbefore.contracts.controls import ControlsContract
 from bestbefore.contracts.endpoints import HERE, LIMIT, NOW, EndpointMemoryContract
 from bestbefore.contracts.holds import HoldsContract
@@ -68,6 +69,10 @@ class TestAccessOnSqlite(AccessContract):
     @pytest.fixture
     def answers(self, database: Database) -> SqlAnswers:
         return SqlAnswers(database)
+
+
+class TestAskingOnSqlite(AskingContract):
+    pass
 
 
 class TestControlsOnSqlite(ControlsContract):
