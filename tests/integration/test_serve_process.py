@@ -1,6 +1,7 @@
 """`bestbefore serve` as a process: ready when it is, goes on by itself, ends when it is told."""
 
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -87,8 +88,6 @@ def test_a_state_file_that_is_gone_is_noticed(cli: Cli) -> None:
 
 
 def test_a_loop_that_fails_begins_again_and_is_not_well_meanwhile() -> None:
-    import threading
-
     stopping, failing, runs = threading.Event(), threading.Event(), []
     failing.set()
 
@@ -105,7 +104,8 @@ def test_a_loop_that_fails_begins_again_and_is_not_well_meanwhile() -> None:
     failing.clear()
     until(service.ready, what="a loop that goes on")
     stopping.set()
-    assert service.join(5)
+    service.join(5)
+    assert not service.ready(), "nothing goes on any more"
 
 
 def test_a_port_that_is_taken_is_an_error_that_names_it(cli: Cli) -> None:

@@ -55,16 +55,21 @@ class Service:
         """Whether the state database answered a moment ago and every loop is going."""
         now = time.monotonic()
         reached = self._well_at is not None and now - self._well_at < _PROBE_STALE_SECONDS
-        return reached and all(
-            not loop.failed or now - loop.began > _PROVEN_SECONDS for loop in self._state.values()
+        going = all(thread.is_alive() for thread in self._threads)
+        return (
+            reached
+            and going
+            and all(
+                not loop.failed or now - loop.began > _PROVEN_SECONDS
+                for loop in self._state.values()
+            )
         )
 
-    def join(self, within: float) -> bool:
-        """Wait for the loops to end, at most *within* seconds; returns whether they did."""
+    def join(self, within: float) -> None:
+        """Wait for the loops to end, at most *within* seconds."""
         until = time.monotonic() + within
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
-        return not any(thread.is_alive() for thread in self._threads)
 
     def _keep(self, name: str, run: Callable[[], None]) -> None:
         loop, wait = self._state[name], _FIRST_WAIT_SECONDS

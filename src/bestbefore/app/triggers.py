@@ -135,13 +135,12 @@ class Triggers:
                 f"policies.{job.policy.name}: planning {when(job.slot)} has not begun"
             ) from None
 
-    def close(self, within: float) -> bool:
-        """Begin no more, and wait at most *within* seconds for the pages in hand. Returns whether
-        that was enough."""
+    def close(self, within: float) -> None:
+        """Begin no more, and wait at most *within* seconds for the pages in hand."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         with self._lock:
             begun = [job.done for job in self._jobs.values() if job.begun]
-        return not wait(begun, within).not_done
+        wait(begun, within)
 
     def _job(self, policy: Policy, slot: datetime, by: str) -> Job:
         job = Job(policy, slot, by, prompt=self._work)
