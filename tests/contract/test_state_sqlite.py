@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 
 from bestbefore.adapters.schedulers.cron import CronCalendar
+from bestbefore.adapters.state.access import SqlAccess, SqlAnswers, SqlDeliveries
 from bestbefore.adapters.state.database import Database
 from bestbefore.adapters.state.endpoints import SqlEndpointMemory
 from bestbefore.adapters.state.holds import SqlHolds
 from bestbefore.adapters.state.slots import SqlSlots
 from bestbefore.adapters.state.throttles import SqlThrottles
+from bestbefore.contracts.access import AccessContract
+from bestbefore.contracts.asking import AskingContract
 from bestbefore.contracts.controls import ControlsContract
 from bestbefore.contracts.endpoints import HERE, LIMIT, NOW, EndpointMemoryContract
 from bestbefore.contracts.holds import HoldsContract
@@ -55,6 +58,24 @@ class TestThrottlesOnSqlite(ThrottlesContract):
     @pytest.fixture
     def throttles(self, database: Database) -> SqlThrottles:
         return SqlThrottles(database)
+
+
+class TestAccessOnSqlite(AccessContract):
+    @pytest.fixture
+    def access(self, database: Database) -> SqlAccess:
+        return SqlAccess(database)
+
+    @pytest.fixture
+    def deliveries(self, database: Database) -> SqlDeliveries:
+        return SqlDeliveries(database)
+
+    @pytest.fixture
+    def answers(self, database: Database) -> SqlAnswers:
+        return SqlAnswers(database)
+
+
+class TestAskingOnSqlite(AskingContract):
+    pass
 
 
 class TestControlsOnSqlite(ControlsContract):

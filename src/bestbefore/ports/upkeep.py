@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
-from bestbefore.ports.records import Attempt, OperationRecord
+from bestbefore.ports.records import Attempt, Event, OperationRecord
 
 
 class UpkeepTakenOver(Exception):
@@ -40,19 +40,6 @@ class Old(NamedTuple):
 
     operations: Sequence[tuple[OperationRecord, Sequence[Attempt]]]
     upto: int | None
-
-
-class OldEvent(NamedTuple):
-    """An event to export."""
-
-    row: int
-    at: datetime
-    by: str
-    action: str
-    policy: str | None
-    run_id: str | None
-    operation_id: bytes | None
-    detail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +84,7 @@ class UpkeepLedger(Protocol):
         """
         ...
 
-    def old_events(self, before: datetime, limit: int) -> Sequence[OldEvent]:
+    def old_events(self, before: datetime, limit: int) -> Sequence[Event]:
         """The oldest events from before *before*, at most *limit*."""
         ...
 

@@ -8,17 +8,19 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from bestbefore.domain.access import Scope, Token
 from bestbefore.domain.hold import Hold
 from bestbefore.domain.identity import instant
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.report import Report
 from bestbefore.domain.run import Run
 from bestbefore.domain.states import RunState
-from bestbefore.ports.records import Tally
-from bestbefore.ports.upkeep import OldEvent
+from bestbefore.ports.records import Event, OperationFilter, Records, Tally
 
 Document = dict[str, Any]
 Tallies = Mapping[str, Tally]
+
+_SAMPLE = 10
 
 
 def when(moment: datetime | None) -> str | None:
@@ -158,6 +160,18 @@ def run_document(run: Run, tallies: Callable[[Run, str], Tallies] | None = None)
     return document
 
 
+def shown_run_document(records: Records, run_id: str) -> Document:
+    """A run with what came of it, and a sample of its objects or batches. Raises NotInLedger."""
+    run = records.run(run_id)
+    sample = records.operations(OperationFilter(run_id=run_id), _SAMPLE)
+    document = run_document(run, records.tallies)
+    document["sample"] = [
+        f"{operation.bucket}{' ' if operation.batch else '/'}{operation.key}"
+        for operation in sample
+    ]
+    return document
+
+
 def hold_document(hold: Hold) -> Document:
     """One hold; its ``scope`` is a policy, or a store, a bucket and a prefix."""
     scope = hold.scope
@@ -173,7 +187,18 @@ def hold_document(hold: Hold) -> Document:
     }
 
 
-def event_document(event: OldEvent) -> Document:
+def token_document(token: Token) -> Document:
+    """One token, without itself."""
+    return {
+        "name": token.name,
+        "scopes": [scope.value for scope in Scope if scope in token.scopes],
+        "until": when(token.until),
+        "by": token.by,
+        "at": when(token.at),
+    }
+
+
+def event_document(event: Event) -> Document:
     """What a person decided, or a newer run in their place."""
     return {
         "event": event.row,

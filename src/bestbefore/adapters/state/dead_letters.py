@@ -16,7 +16,7 @@ from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.selection import Listed
 from bestbefore.domain.states import State
-from bestbefore.ports.ledger import DeadFilter, DeadLetter, LedgerError
+from bestbefore.ports.ledger import DeadFilter, DeadLetter, LedgerError, NotInLedger
 
 _CHUNK = 1_000
 """Rows a person's decision changes at once, so that workers get their turn in between."""
@@ -50,11 +50,15 @@ class SqlDeadLetters:
     def __init__(self, database: Database) -> None:
         self._db = database
 
-    def dead(self, which: DeadFilter, limit: int | None = None) -> Sequence[DeadLetter]:
+    def dead(
+        self, which: DeadFilter, limit: int | None = None, after: bytes | None = None
+    ) -> Sequence[DeadLetter]:
+        where = _conditions(which)
         with self._db.read() as connection:
+            if after is not None:
+                where.append(_following(connection, after))
             return [
-                _dead_letter(row)
-                for row in connection.execute(_SELECT.where(*_conditions(which)).limit(limit))
+                _dead_letter(row) for row in connection.execute(_SELECT.where(*where).limit(limit))
             ]
 
     def redrive(self, rows: Sequence[int], due: Sequence[datetime], by: str, now: datetime) -> int:
@@ -186,6 +190,19 @@ def _close(
     return closed
 
 
+def _following(connection: sa.Connection, operation_id: bytes) -> sa.ColumnElement[bool]:
+    """What comes after the operation with this id, in the order of dead letters."""
+    failed_at, id_ = operations.c.first_failed_at, operations.c.id
+    last = connection.execute(
+        sa.select(failed_at, id_).where(operations.c.operation_id == operation_id)
+    ).one_or_none()
+    if last is None or last.first_failed_at is None:
+        raise NotInLedger(f"operation {operation_id.hex()}: it is no dead letter, and never was")
+    return sa.or_(
+        failed_at > last.first_failed_at, sa.and_(failed_at == last.first_failed_at, id_ > last.id)
+    )
+
+
 def _conditions(which: DeadFilter) -> list[sa.ColumnElement[bool]]:
     conditions: list[sa.ColumnElement[bool]] = []
     if which.policy is not None:
@@ -194,6 +211,8 @@ def _conditions(which: DeadFilter) -> list[sa.ColumnElement[bool]]:
         conditions.append(operations.c.failure_class == which.failure_class)
     if which.ids is not None:
         conditions.append(operations.c.operation_id.between(*which.ids))
+    if which.among is not None:
+        conditions.append(operations.c.operation_id.in_(which.among))
     if which.superseded:
         conditions.append(policies.c.current.is_(False))
     return conditions

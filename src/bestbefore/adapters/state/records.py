@@ -27,7 +27,7 @@ from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.policy import decided_rows
 from bestbefore.domain.rows import RowSource
 from bestbefore.domain.run import Run
-from bestbefore.domain.states import State
+from bestbefore.domain.states import RunState, State
 from bestbefore.domain.versions import Versions
 from bestbefore.ports.records import (
     ArchiveRecord,
@@ -84,9 +84,24 @@ class SqlRecords:
     def __init__(self, database: Database) -> None:
         self._db = database
 
-    def runs(self, policy: str | None = None, limit: int | None = None) -> Sequence[Run]:
+    def runs(
+        self,
+        policy: str | None = None,
+        limit: int | None = None,
+        *,
+        state: RunState | None = None,
+        after: str | None = None,
+    ) -> Sequence[Run]:
         where = [] if policy is None else [policies.c.name == policy]
+        if state is not None:
+            where.append(runs.c.state == state)
         with self._db.read() as connection:
+            if after is not None:
+                last = run_rows.named(connection, after)
+                slot = micros(last.slot)
+                where.append(
+                    sa.or_(runs.c.slot < slot, sa.and_(runs.c.slot == slot, runs.c.id < last.row))
+                )
             return run_rows.load(connection, *where, limit=limit)
 
     def run(self, run_id: str) -> Run:
@@ -153,13 +168,12 @@ class SqlRecords:
             )
             return [attempt_record(row) for row in found]
 
-    def events(self, limit: int) -> Sequence[Event]:
+    def events(self, limit: int, before: int | None = None) -> Sequence[Event]:
+        newest = sa.select(events).order_by(events.c.id.desc()).limit(limit)
+        if before is not None:
+            newest = newest.where(events.c.id < before)
         with self._db.read() as connection:
-            found = connection.execute(sa.select(events).order_by(events.c.id.desc()).limit(limit))
-            return [
-                Event(moment(row.at), row.by, row.action, row.policy, row.run_id, row.detail)
-                for row in found
-            ]
+            return [event_record(row) for row in connection.execute(newest)]
 
     def verification(self, policy: str) -> Verification | None:
         with self._db.read() as connection:
@@ -258,6 +272,14 @@ def _conditions(which: OperationFilter) -> list[sa.ColumnElement[bool]]:
     return conditions
 
 
+def event_record(row: Any) -> Event:
+    """A row of ``events``."""
+    return Event(
+        row.id, moment(row.at), row.by, row.action, row.policy, row.run_id, row.operation_id,
+        row.detail,
+    )  # fmt: skip
+
+
 def attempt_record(row: Any) -> Attempt:
     """A row of ``failures``."""
     return Attempt(moment(row.at), FailureClass(row.failure_class), row.error, row.by)
@@ -330,4 +352,5 @@ def operation_record(row: Any) -> OperationRecord:
         parent=row.whole_id,
         source=None if row.first is None else _source(row.decides),
         restored_at=maybe_moment(row.restored_at),
+        claimed=row.token is not None,
     )

@@ -331,6 +331,34 @@ row_paces = Table(
     Column("said_at", BigInteger, nullable=False, server_default=text("0")),
 )
 
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("digest", LargeBinary(32), nullable=False, unique=True),  # of the token, never itself
+    Column("scopes", String, nullable=False),
+    Column("until", BigInteger),
+    Column("by", String, nullable=False),
+    Column("at", BigInteger, nullable=False),
+)
+
+deliveries = Table(
+    "deliveries",
+    metadata,
+    Column("sender_id", String, primary_key=True),
+    Column("until", BigInteger, nullable=False, index=True),
+)
+
+answers = Table(
+    "answers",
+    metadata,
+    Column("key", LargeBinary(32), primary_key=True),
+    Column("request", LargeBinary(32), nullable=False),
+    Column("status", Integer),  # of the answer, once there is one
+    Column("body", LargeBinary),
+    Column("until", BigInteger, nullable=False, index=True),
+)
+
 schedules = Table(
     "schedules",
     metadata,

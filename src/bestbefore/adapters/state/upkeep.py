@@ -10,7 +10,12 @@ import sqlalchemy as sa
 
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, chunks, maybe_moment, micros, moment
-from bestbefore.adapters.state.records import OPERATIONS, attempt_record, operation_record
+from bestbefore.adapters.state.records import (
+    OPERATIONS,
+    attempt_record,
+    event_record,
+    operation_record,
+)
 from bestbefore.adapters.state.replay import replays
 from bestbefore.adapters.state.schema import (
     events,
@@ -22,8 +27,8 @@ from bestbefore.adapters.state.schema import (
     upkeep,
 )
 from bestbefore.domain.states import RunState
-from bestbefore.ports.records import Attempt
-from bestbefore.ports.upkeep import Old, OldEvent, Pass, UpkeepRecord, UpkeepTakenOver
+from bestbefore.ports.records import Attempt, Event
+from bestbefore.ports.upkeep import Old, Pass, UpkeepRecord, UpkeepTakenOver
 
 _WINDOW = 50_000
 """Rows looked at in one go: some megabytes to read, without any lock."""
@@ -90,7 +95,7 @@ class SqlUpkeepLedger:
         upto = found[-1].id if len(found) == limit else last
         return Old([(operation_record(row), attempts.get(row.id, [])) for row in found], upto)
 
-    def old_events(self, before: datetime, limit: int) -> Sequence[OldEvent]:
+    def old_events(self, before: datetime, limit: int) -> Sequence[Event]:
         with self._db.read() as connection:
             found = connection.execute(
                 sa.select(events)
@@ -98,11 +103,7 @@ class SqlUpkeepLedger:
                 .order_by(events.c.id)
                 .limit(limit)
             )
-            return [
-                OldEvent(row.id, moment(row.at), row.by, row.action, row.policy, row.run_id,
-                         row.operation_id, row.detail)
-                for row in found
-            ]  # fmt: skip
+            return [event_record(row) for row in found]
 
     def expect(self, held: Pass, export: str, now: datetime, lease: timedelta) -> None:
         with self._db.write() as connection:

@@ -11,7 +11,7 @@ from bestbefore.adapters.state import copies as copy_rows
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, chunks, maybe_moment, micros, moment
 from bestbefore.adapters.state.followers import Purging
-from bestbefore.adapters.state.queue import dump_budget
+from bestbefore.adapters.state.queue import claim_one, dump_budget
 from bestbefore.adapters.state.replay import replays
 from bestbefore.adapters.state.schema import (
     failures,
@@ -122,6 +122,12 @@ class SqlWorkLedger:
                     sa.or_(operations.c.due_at <= micros(now), operations.c.token.is_not(None)),
                 )
             ).scalar_one()
+
+    def claim(
+        self, operation_id: bytes, policy: int, now: datetime, lease: timedelta
+    ) -> Operation | None:
+        with self._db.write(shared=True) as connection:
+            return claim_one(connection, operation_id, policy, now, lease)
 
     def record(self, settlements: Sequence[Settlement], by: str, now: datetime) -> list[Operation]:
         purging = self._purging.of(s.operation.policy for s in settlements)

@@ -7,8 +7,10 @@ from bestbefore.domain.versions import Versions
 
 KEYS: Mapping[Place, Mapping[str, str]] = {
     (): {
-        "serve": "the command line does everything there is so far",
         "infrai": "remove it until then",
+    },
+    ("serve",): {
+        "redact_keys": "remove it until then",
     },
 }
 """Keys by place, with what to do meanwhile."""

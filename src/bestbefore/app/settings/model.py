@@ -113,6 +113,20 @@ class DatabaseSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ServeSettings:
+    """The HTTP side. Any of the ``hmac_keys``, and any of the ``trigger_secrets``, is good: there
+    are two while one replaces the other. ``hmac_header`` is in lower case."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    public_url: str | None = None
+    hmac_keys: tuple[bytes, ...] = field(default=(), repr=False)
+    trigger_secrets: tuple[str, ...] = field(default=(), repr=False)
+    hmac_header: str = "webhook-signature"
+    hmac_tolerance: timedelta = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """One configuration file. ``warnings`` are for a person to read; nothing depends on them."""
 
@@ -122,6 +136,7 @@ class Settings:
     stores: Mapping[str, StoreSettings]
     databases: Mapping[str, DatabaseSettings]
     policies: Mapping[str, Policy]
+    serve: ServeSettings = ServeSettings()
     warnings: Sequence[Finding] = ()
     schedule: ScheduleSettings = ScheduleSettings()
 

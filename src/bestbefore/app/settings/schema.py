@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
 
-from bestbefore.app.settings import later, row_values, spans, values
+from bestbefore.app.settings import later, row_values, serve_values, spans, values
 from bestbefore.app.settings.problems import Place
 from bestbefore.domain.failure import Attempts
 from bestbefore.domain.policy import Reach
@@ -26,6 +26,10 @@ Tries = Annotated[int, Field(ge=1, le=100)]
 Count = Annotated[int, Field(ge=1, le=10**15)]
 Table = Annotated[str, AfterValidator(row_values.table)]
 Wait = Annotated[timedelta, PlainValidator(spans.wait)]
+
+Secrets = Annotated[tuple[str, ...], PlainValidator(serve_values.one_or_more(values.filled))]
+Variables = Annotated[tuple[str, ...], PlainValidator(serve_values.one_or_more(values.variable))]
+Files = Annotated[tuple[str, ...], PlainValidator(serve_values.one_or_more(values.resolved))]
 
 
 class Section(BaseModel):
@@ -48,6 +52,24 @@ class QueueSection(Section):
 
     kind: Annotated[str, AfterValidator(later.queue_kind)] = "state"
     lease: Annotated[timedelta, PlainValidator(spans.lease)] = spans.SHORTEST_LEASE
+
+
+class ServeSection(Section):
+    """``[serve]``"""
+
+    host: Annotated[str, AfterValidator(serve_values.host)] = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8080
+    public_url: Annotated[str, AfterValidator(serve_values.public_url)] | None = None
+    hmac_secret: Secrets = ()
+    hmac_secret_env: Variables = ()
+    hmac_secret_file: Files = ()
+    trigger_secret: Secrets = ()
+    trigger_secret_env: Variables = ()
+    trigger_secret_file: Files = ()
+    hmac_header: Annotated[str, AfterValidator(serve_values.header)] = serve_values.STANDARD_HEADER
+    hmac_tolerance: Annotated[timedelta, PlainValidator(spans.hmac_tolerance)] = timedelta(
+        minutes=5
+    )
 
 
 class ScheduleSection(Section):
@@ -193,6 +215,7 @@ class File(Section):
 
     state: StateSection = StateSection()
     queue: QueueSection = QueueSection()
+    serve: ServeSection = ServeSection()
     schedule: ScheduleSection = ScheduleSection()
     stores: dict[str, StoreSection] = {}
     databases: dict[str, DatabaseSection] = {}
@@ -206,6 +229,7 @@ SECTIONS: Mapping[Place, type[Section]] = {
     (): File,
     ("state",): StateSection,
     ("queue",): QueueSection,
+    ("serve",): ServeSection,
     ("schedule",): ScheduleSection,
     ("stores", "*"): StoreSection,
     ("databases", "*"): DatabaseSection,
