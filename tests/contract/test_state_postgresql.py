@@ -16,6 +16,7 @@ from bestbefore.adapters.state import postgresql
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.access import SqlAccess, SqlAnswers, SqlDeliveries
 from bestbefore.adapters.state.controls import SqlControls
+from bestbefore.adapters.state.dashboard import SqlBacklogs, SqlSessions
 from bestbefore.adapters.state.database import Database, execute_many
 from bestbefore.adapters.state.endpoints import SqlEndpointMemory
 from bestbefore.adapters.state.holds import SqlHolds
@@ -28,6 +29,7 @@ from bestbefore.adapters.state.work import SqlWorkLedger
 from bestbefore.contracts.access import AccessContract
 from bestbefore.contracts.asking import AskingContract
 from bestbefore.contracts.controls import ControlsContract
+from bestbefore.contracts.dashboard import BacklogsContract, SessionsContract
 from bestbefore.contracts.endpoints import EndpointMemoryContract
 from bestbefore.contracts.holds import HoldsContract
 from bestbefore.contracts.ledger import LEASE, POLICY, SLOT, Ledger, LedgerContract, Sides
@@ -118,6 +120,22 @@ class TestAccessOnPostgresql(AccessContract):
 
 class TestAskingOnPostgresql(AskingContract):
     pass
+
+
+class TestSessionsOnPostgresql(SessionsContract):
+    @pytest.fixture
+    def sessions(self, database: Database) -> SqlSessions:
+        return SqlSessions(database)
+
+    @pytest.fixture
+    def access(self, database: Database) -> SqlAccess:
+        return SqlAccess(database)
+
+
+class TestBacklogsOnPostgresql(BacklogsContract):
+    @pytest.fixture
+    def backlogs(self, database: Database) -> SqlBacklogs:
+        return SqlBacklogs(database)
 
 
 class TestControlsOnPostgresql(ControlsContract):

@@ -23,6 +23,7 @@ from bestbefore.adapters.schedulers.cron import CronCalendar
 from bestbefore.adapters.state.access import SqlAccess, SqlAnswers, SqlDeliveries
 from bestbefore.adapters.state.controls import SqlControls
 from bestbefore.adapters.state.copies import SqlArchives
+from bestbefore.adapters.state.dashboard import SqlBacklogs, SqlSessions
 from bestbefore.adapters.state.database import Database
 from bestbefore.adapters.state.dead_letters import SqlDeadLetters
 from bestbefore.adapters.state.endpoints import SqlEndpointMemory
@@ -144,6 +145,8 @@ class System:
         self.access = SqlAccess(self._database)
         self.deliveries = SqlDeliveries(self._database)
         self.answers = SqlAnswers(self._database)
+        self.sessions = SqlSessions(self._database)
+        self.backlogs = SqlBacklogs(self._database)
         slots = SqlSlots(self._database, self.calendar)
         self.schedule = Schedule(slots, self.controls, self.calendar, settings, clock)
         self._endpoints = SqlEndpointMemory(self._database)

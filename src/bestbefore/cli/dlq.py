@@ -166,7 +166,7 @@ def _filter(given: dict[str, Any]) -> DeadFilter:
         policy=policy,
         failure_class=FailureClass(failure_class) if failure_class else None,
         ids=id_range(named) if named is not None else None,
-        superseded=bool(given.get("superseded")),
+        superseded=True if given.get("superseded") else None,
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from bestbefore.app.backlogs import watch
 from bestbefore.app.listening import address, is_loopback, listen
 from bestbefore.app.service import Service
 from bestbefore.app.system import System
@@ -88,7 +89,9 @@ def loops(
         opts = options(system, _CONCURRENCY, drain=False)
         system.worker(opts, stopping.is_set).run()
 
-    found: dict[str, Callable[[], None]] = {}
+    found: dict[str, Callable[[], None]] = {
+        "backlogs": lambda: watch(system.backlogs, system.clock, stopping.wait)
+    }
     if work:
         found["worker"] = run_worker
     if schedule and (ticker := getattr(system, "ticker", None)) is not None:

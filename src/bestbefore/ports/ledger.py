@@ -499,27 +499,39 @@ class DeadLetter(NamedTuple):
 class DeadFilter:
     """Which dead letters are meant; every condition given has to hold.
 
-    ``ids`` are the first and the last operation id, ``among`` some ids, at most 500.
+    ``ids`` are the first and the last operation id, ``among`` some ids, at most 500; ``contains``
+    is a part of the key, and ``incident`` as in `bestbefore.ports.records.Incident`.
     """
 
     policy: str | None = None
     failure_class: FailureClass | None = None
     ids: tuple[bytes, bytes] | None = None
-    superseded: bool = False
+    superseded: bool | None = None
     among: frozenset[bytes] | None = None
+    incident: bytes | None = None
+    contains: str | None = None
 
 
 class DeadLetters(Protocol):
     """What a person does with what failed."""
 
     def dead(
-        self, which: DeadFilter, limit: int | None = None, after: bytes | None = None
+        self,
+        which: DeadFilter,
+        limit: int | None = None,
+        after: bytes | None = None,
+        looking_at: int | None = None,
     ) -> Sequence[DeadLetter]:
         """The dead letters *which* selects, oldest failure first; with *after*, those that follow
-        the operation of that id, dead still or not.
+        the operation of that id, dead still or not. With *looking_at* no more are looked at than
+        so many, so that a search for a part of a key ends in time.
 
         Raises NotInLedger where there is no such operation.
         """
+        ...
+
+    def count(self, which: DeadFilter) -> int:
+        """How many dead letters *which* selects."""
         ...
 
     def redrive(self, rows: Sequence[int], due: Sequence[datetime], by: str, now: datetime) -> int:

@@ -168,6 +168,35 @@ class Event(NamedTuple):
     detail: str
 
 
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """Which events are meant; every condition given has to hold."""
+
+    action: str | None = None
+    by: str | None = None
+    policy: str | None = None
+
+
+EVERY_EVENT = EventFilter()
+
+
+class Incident(NamedTuple):
+    """How many dead letters of one policy version have one cause, as far as their class and their
+    error, without what is only about one target, can tell. The same ``incident`` (16 bytes) is
+    the same cause, whatever the policy."""
+
+    incident: bytes
+    policy: str
+    policy_version: str
+    owner: str
+    superseded: bool
+    failure_class: FailureClass
+    error: str
+    n: int
+    first_at: datetime
+    last_at: datetime
+
+
 class Records(Protocol):
     """The reading side of the ledger."""
 
@@ -220,8 +249,16 @@ class Records(Protocol):
         """Failed attempts on an operation, oldest first."""
         ...
 
-    def events(self, limit: int, before: int | None = None) -> Sequence[Event]:
+    def events(
+        self, limit: int, before: int | None = None, which: EventFilter = EVERY_EVENT
+    ) -> Sequence[Event]:
         """What people decided, newest first; with *before*, what came before that row."""
+        ...
+
+    def incidents(
+        self, policy: str | None, failure_class: FailureClass | None, limit: int
+    ) -> Sequence[Incident]:
+        """The causes of most dead letters, from stored counts."""
         ...
 
     def verification(self, policy: str) -> Verification | None:

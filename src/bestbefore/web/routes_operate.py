@@ -131,5 +131,5 @@ def _resume(desk: Here, by: str, policy: str | None) -> Document:
 def _filter(asked: Which) -> DeadFilter:
     ids = None if asked.ids is None else frozenset(map(bytes.fromhex, asked.ids))
     return DeadFilter(
-        asked.policy, asked.failure_class, superseded=bool(asked.superseded), among=ids
+        asked.policy, asked.failure_class, superseded=asked.superseded or None, among=ids
     )

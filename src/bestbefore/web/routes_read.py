@@ -105,7 +105,7 @@ def dead_letters(
     after: Annotated[str | None, Query(pattern=r"^[0-9a-f]{64}$"), _AFTER] = None,
 ) -> Document:
     """Dead letters, oldest failure first."""
-    which = DeadFilter(policy, failure_class, superseded=superseded)
+    which = DeadFilter(policy, failure_class, superseded=superseded or None)
     start = None if after is None else bytes.fromhex(after)
     found = desk.system.dead_letters.dead(which, limit, start)
     more = found[-1].operation_id.hex() if len(found) == limit else None

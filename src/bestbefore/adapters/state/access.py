@@ -25,7 +25,7 @@ class SqlAccess:
     def tokens(self) -> Sequence[Token]:
         with self._db.read() as connection:
             found = connection.execute(sa.select(tokens).order_by(tokens.c.name))
-            return [_token(row) for row in found]
+            return [token_record(row) for row in found]
 
     def token(self, digest: bytes, now: datetime) -> Token | None:
         with self._db.read() as connection:
@@ -35,7 +35,7 @@ class SqlAccess:
                     sa.or_(tokens.c.until.is_(None), tokens.c.until > micros(now)),
                 )
             ).one_or_none()
-        return None if row is None else _token(row)
+        return None if row is None else token_record(row)
 
     def add_token(self, token: Token, digest: bytes) -> None:
         scopes = scopes_text(token.scopes)
@@ -71,7 +71,7 @@ class SqlAccess:
                     f"token {name}: there is none of that name; `bestbefore token list` shows them"
                 )
             run_rows.note(connection, "token revoked", name, by, now)
-        return _token(row)
+        return token_record(row)
 
 
 @replays("forget")
@@ -134,7 +134,8 @@ class SqlAnswers:
             )
 
 
-def _token(row: Any) -> Token:
+def token_record(row: Any) -> Token:
+    """A row of ``tokens``."""
     return Token(
         row.name,
         frozenset(map(Scope, row.scopes.split(","))),

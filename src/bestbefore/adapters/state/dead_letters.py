@@ -1,12 +1,15 @@
 """Dead letters: found, sent again, closed or corrected."""
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from bestbefore.adapters.state import batches, followers
+from bestbefore.adapters.state import incidents as incident_rows
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, execute_many, micros, moment
 from bestbefore.adapters.state.queue import load_budget
@@ -43,6 +46,13 @@ _SELECT = (
 )
 
 
+_IDS = (
+    sa.select(operations.c.id)
+    .join(policies, operations.c.policy_id == policies.c.id)
+    .where(operations.c.state == sa.literal_column("'dead'"))
+)
+
+
 @replays()
 class SqlDeadLetters:
     """`bestbefore.ports.ledger.DeadLetters` on a SQL database."""
@@ -51,29 +61,43 @@ class SqlDeadLetters:
         self._db = database
 
     def dead(
-        self, which: DeadFilter, limit: int | None = None, after: bytes | None = None
+        self,
+        which: DeadFilter,
+        limit: int | None = None,
+        after: bytes | None = None,
+        looking_at: int | None = None,
     ) -> Sequence[DeadLetter]:
-        where = _conditions(which)
+        if looking_at is None:
+            asked = _SELECT.where(*self._conditions(which))
+        else:
+            asked = _SELECT.where(operations.c.id.in_(self._found(which, limit, looking_at)))
         with self._db.read() as connection:
             if after is not None:
-                where.append(_following(connection, after))
-            return [
-                _dead_letter(row) for row in connection.execute(_SELECT.where(*where).limit(limit))
-            ]
+                asked = asked.where(_following(connection, after))
+            return [_dead_letter(row) for row in connection.execute(asked.limit(limit))]
+
+    def count(self, which: DeadFilter) -> int:
+        some = _IDS.where(*self._conditions(which)).subquery()
+        with self._db.read() as connection:
+            found: int = connection.execute(
+                sa.select(sa.func.count()).select_from(some)
+            ).scalar_one()
+        return found
 
     def redrive(self, rows: Sequence[int], due: Sequence[datetime], by: str, now: datetime) -> int:
         redriven = 0
         for start in range(0, len(rows), _CHUNK):
             chunk = rows[start : start + _CHUNK]
             with self._db.write() as connection:
-                by_run = _dead_by_run(connection, chunk)
+                found = _dead(connection, chunk)
                 moments = map(micros, due[start : start + _CHUNK])
                 redriven += execute_many(
                     connection, _REDRIVE, ("due", "row"), list(zip(moments, chunk, strict=True))
                 )
-                for run, n in by_run.items():
+                for run, n in sorted(Counter(row.run_id for row in found).items()):
                     run_rows.bump(connection, run, dead=-n, pending=n)
                     run_rows.reopen(connection, run)
+                incident_rows.shrink(connection, [(row.incident, row.policy_id) for row in found])
                 run_rows.note(connection, "redrive", f"{len(chunk):,} dead letters", by, now)
                 self._db.ring(connection)
         return redriven
@@ -82,9 +106,11 @@ class SqlDeadLetters:
         discarded = 0
         for start in range(0, len(rows), _CHUNK):
             with self._db.write() as connection:
-                for row in rows[start : start + _CHUNK]:
-                    closed = _close(self._db, connection, row, Outcome.DISCARDED, reason, by, now)
-                    discarded += closed is not None
+                found = _dead(connection, rows[start : start + _CHUNK])
+                for row in found:
+                    _close(self._db, connection, row.id, Outcome.DISCARDED, reason, by, now)
+                incident_rows.shrink(connection, [(row.incident, row.policy_id) for row in found])
+                discarded += len(found)
         return discarded
 
     def correct(self, row: int, operation_id: bytes, item: Listed, by: str, now: datetime) -> None:
@@ -98,6 +124,10 @@ class SqlDeadLetters:
                 raise LedgerError(
                     f"operation {operation_id.hex()}: the ledger has this target already ({taken})"
                 )
+            incident_rows.shrink(
+                connection,
+                [(one.incident, one.policy_id) for one in _dead(connection, [row])],
+            )
             closed = _close(
                 self._db,
                 connection,
@@ -130,6 +160,41 @@ class SqlDeadLetters:
             run_rows.reopen(connection, closed.run_id)
             self._db.ring(connection)
 
+    def _found(self, which: DeadFilter, limit: int | None, looking_at: int) -> sa.Select[int]:
+        """Those that *which* selects among so many, before anything else is read of them."""
+        looked_at = _IDS.add_columns(operations.c.key).where(
+            *self._conditions(replace(which, contains=None))
+        )
+        if which.incident is not None:  # in the order of its index
+            looked_at = looked_at.order_by(operations.c.first_failed_at, operations.c.id)
+        if which.contains is None:
+            return sa.select(looked_at.limit(limit or looking_at).subquery().c.id)
+        some = looked_at.limit(looking_at).subquery()
+        return sa.select(some.c.id).where(self._within(some.c.key, which.contains)).limit(limit)
+
+    def _within(self, key: sa.ColumnElement[str], part: str) -> sa.ColumnElement[bool]:
+        # Not LIKE, which takes some characters for others.
+        find = sa.func.instr if self._db.is_sqlite else sa.func.strpos
+        return find(key, part) > 0
+
+    def _conditions(self, which: DeadFilter) -> list[sa.ColumnElement[bool]]:
+        conditions: list[sa.ColumnElement[bool]] = []
+        if which.policy is not None:
+            conditions.append(policies.c.name == which.policy)
+        if which.failure_class is not None:
+            conditions.append(operations.c.failure_class == which.failure_class)
+        if which.ids is not None:
+            conditions.append(operations.c.operation_id.between(*which.ids))
+        if which.among is not None:
+            conditions.append(operations.c.operation_id.in_(which.among))
+        if which.superseded is not None:
+            conditions.append(policies.c.current.is_(not which.superseded))
+        if which.incident is not None:
+            conditions.append(operations.c.incident == which.incident)
+        if which.contains is not None:
+            conditions.append(self._within(operations.c.key, which.contains))
+        return conditions
+
 
 _REDRIVE = (
     sa.update(operations)
@@ -144,19 +209,21 @@ _REDRIVE = (
         deliveries=sa.literal_column("0"),
         cancelled=sa.false(),
         budget=sa.null(),
+        incident=sa.null(),
         redriven=operations.c.redriven + sa.literal_column("1"),
     )
 )
 
 
-def _dead_by_run(connection: sa.Connection, rows: Sequence[int]) -> dict[int, int]:
-    """How many of *rows* are dead, by run."""
-    found = connection.execute(
-        sa.select(operations.c.run_id, sa.func.count())
+def _dead(connection: sa.Connection, rows: Sequence[int]) -> Sequence[Any]:
+    """Those of *rows* that are dead: what has to be counted elsewhere when they leave."""
+    return connection.execute(
+        sa.select(
+            operations.c.id, operations.c.run_id, operations.c.policy_id, operations.c.incident
+        )
         .where(operations.c.id.in_(rows), operations.c.state == State.DEAD)
-        .group_by(operations.c.run_id)
-    )
-    return {row[0]: row[1] for row in found}
+        .order_by(operations.c.id)
+    ).fetchall()
 
 
 def _close(
@@ -175,6 +242,7 @@ def _close(
         .values(
             state=State.COMPLETED,
             outcome=outcome,
+            incident=None,
             completed_at=micros(now),
             completed_by=by,
         )
@@ -201,21 +269,6 @@ def _following(connection: sa.Connection, operation_id: bytes) -> sa.ColumnEleme
     return sa.or_(
         failed_at > last.first_failed_at, sa.and_(failed_at == last.first_failed_at, id_ > last.id)
     )
-
-
-def _conditions(which: DeadFilter) -> list[sa.ColumnElement[bool]]:
-    conditions: list[sa.ColumnElement[bool]] = []
-    if which.policy is not None:
-        conditions.append(policies.c.name == which.policy)
-    if which.failure_class is not None:
-        conditions.append(operations.c.failure_class == which.failure_class)
-    if which.ids is not None:
-        conditions.append(operations.c.operation_id.between(*which.ids))
-    if which.among is not None:
-        conditions.append(operations.c.operation_id.in_(which.among))
-    if which.superseded:
-        conditions.append(policies.c.current.is_(False))
-    return conditions
 
 
 def _dead_letter(row: Any) -> DeadLetter:

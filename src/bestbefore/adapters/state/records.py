@@ -15,6 +15,7 @@ from bestbefore.adapters.state.replay import replays
 from bestbefore.adapters.state.schema import (
     events,
     failures,
+    incidents,
     operations,
     policies,
     row_batches,
@@ -30,9 +31,12 @@ from bestbefore.domain.run import Run
 from bestbefore.domain.states import RunState, State
 from bestbefore.domain.versions import Versions
 from bestbefore.ports.records import (
+    EVERY_EVENT,
     ArchiveRecord,
     Attempt,
     Event,
+    EventFilter,
+    Incident,
     OperationFilter,
     OperationRecord,
     PolicyRecord,
@@ -168,12 +172,38 @@ class SqlRecords:
             )
             return [attempt_record(row) for row in found]
 
-    def events(self, limit: int, before: int | None = None) -> Sequence[Event]:
+    def events(
+        self, limit: int, before: int | None = None, which: EventFilter = EVERY_EVENT
+    ) -> Sequence[Event]:
         newest = sa.select(events).order_by(events.c.id.desc()).limit(limit)
         if before is not None:
             newest = newest.where(events.c.id < before)
+        for name in ("action", "by", "policy"):
+            if (value := getattr(which, name)) is not None:
+                newest = newest.where(events.c[name] == value)
         with self._db.read() as connection:
             return [event_record(row) for row in connection.execute(newest)]
+
+    def incidents(
+        self, policy: str | None, failure_class: FailureClass | None, limit: int
+    ) -> Sequence[Incident]:
+        where = [] if policy is None else [policies.c.name == policy]
+        if failure_class is not None:
+            where.append(incidents.c.failure_class == failure_class)
+        with self._db.read() as connection:
+            found = connection.execute(
+                sa.select(incidents, policies)
+                .join(policies, incidents.c.policy_id == policies.c.id)
+                .where(*where)
+                .order_by(incidents.c.n.desc())
+                .limit(limit)
+            )
+            return [
+                Incident(row.incident, row.name, row.version, row.owner, not row.current,
+                         FailureClass(row.failure_class), row.error, row.n, moment(row.first_at),
+                         moment(row.last_at))
+                for row in found
+            ]  # fmt: skip
 
     def verification(self, policy: str) -> Verification | None:
         with self._db.read() as connection:

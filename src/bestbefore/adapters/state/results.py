@@ -1,5 +1,6 @@
 """What came of claimed operations, as functions on an open transaction."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -7,6 +8,7 @@ import sqlalchemy as sa
 
 from bestbefore.adapters.state import batch_changes, followers
 from bestbefore.adapters.state import copies as copy_rows
+from bestbefore.adapters.state import incidents as incident_rows
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, micros
 from bestbefore.adapters.state.policies import frees
@@ -43,7 +45,7 @@ def record(
     for policy in purging:
         keys = [o.key for o, *_ in ended if o.policy == policy]
         followers.release(connection, policy, keys, micros(now))
-    changed.write(database, connection)
+    changed.write(database, connection, now)
     return late
 
 
@@ -53,6 +55,7 @@ class _Changes:
     def __init__(self) -> None:
         self._counts: dict[int, dict[str, int]] = {}
         self._tallies: dict[tuple[int, str], dict[str, tuple[int, int]]] = {}
+        self.incidents: Counter[incident_rows.Kind] = Counter()
 
     def count(self, run: int, **by: int) -> None:
         counts = self._counts.setdefault(run, {})
@@ -64,7 +67,7 @@ class _Changes:
         before, before_size = names.get(name, (0, 0))
         names[name] = (before + n, before_size + size)
 
-    def write(self, database: Database, connection: sa.Connection) -> None:
+    def write(self, database: Database, connection: sa.Connection, now: datetime) -> None:
         for run, counts in sorted(self._counts.items()):
             run_rows.bump(connection, run, **counts)
             if counts.get("held", 0) < 0:
@@ -72,6 +75,7 @@ class _Changes:
             run_rows.drain_if_done(connection, run)
         for (run, kind), names in sorted(self._tallies.items()):
             run_rows.tally(database, connection, run, kind, names)
+        incident_rows.grow(database, connection, self.incidents, now)
 
 
 _FAIL = sa.update(operations).where(
@@ -171,6 +175,11 @@ def _fail(
     died = isinstance(settlement, Died)
     failure = decision.failure
     held = not died and failure.failure_class is FailureClass.HELD
+    incident = None
+    if died:
+        incident = incident_rows.kind(
+            operation.policy, failure.failure_class, failure.error, operation.key
+        )
     updated = connection.execute(
         _FAIL.values(
             state=State.DEAD if died else State.PENDING,
@@ -181,6 +190,7 @@ def _fail(
             budget=dump_budget(decision.budget),
             failure_class=failure.failure_class,
             error=failure.error,
+            incident=None if incident is None else incident.name,
             first_failed_at=sa.func.coalesce(operations.c.first_failed_at, micros(now)),
             last_failed_at=micros(now),
         ),
@@ -197,8 +207,9 @@ def _fail(
             by=by,
         )
     )
-    if died:
+    if incident is not None:
         changed.count(operation.run, pending=-1, dead=1, held=-operation.held)
+        changed.incidents[incident] += 1
     else:
         changed.count(operation.run, held=held - operation.held)
         changed.tally(operation.run, "retried", failure.failure_class, 1)

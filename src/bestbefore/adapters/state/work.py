@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from bestbefore.adapters.state import batches, results
 from bestbefore.adapters.state import copies as copy_rows
+from bestbefore.adapters.state import incidents as incident_rows
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, chunks, maybe_moment, micros, moment
 from bestbefore.adapters.state.followers import Purging
@@ -182,6 +183,7 @@ class SqlWorkLedger:
                 held = sum(row.run_id == run and row.held for row in found)
                 run_rows.bump(connection, run, pending=-n, dead=n, held=-held)
                 run_rows.drain_if_done(connection, run)
+            incident_rows.buried(self._db, connection, [row.id for row in found], now)
             return len(found)
 
     def leftovers(self, now: datetime) -> Sequence[Leftover]:
