@@ -13,6 +13,7 @@ from bestbefore.web import (
     routes_trigger,
 )
 from bestbefore.web.auth import Gatekeeper
+from bestbefore.web.dashboard.app import WithDashboard, create_dashboard
 from bestbefore.web.desk import Desk
 from bestbefore.web.headers import Outermost
 from bestbefore.web.repeats import Repeats
@@ -30,6 +31,7 @@ def create_app(desk: Desk) -> FastAPI:
         redirect_slashes=False,
         middleware=[
             Middleware(Outermost),
+            Middleware(WithDashboard, dashboard=create_dashboard(desk)),
             Middleware(
                 Gatekeeper,
                 serve=system.settings.serve,
