@@ -5,6 +5,7 @@ import argparse
 from bench import (
     archive,
     commands,
+    dashboard,
     directory,
     memory,
     objects,
@@ -16,7 +17,7 @@ from bench import (
 )
 
 _ALL = [
-    "objects", "archive", "directory", "versions", "commands", "memory",
+    "objects", "archive", "directory", "versions", "commands", "dashboard", "memory",
     "rows", "rows-mariadb", "rows-memory", "rows-foreground",
 ]  # fmt: skip
 
@@ -46,6 +47,8 @@ if "versions" in which:
     versions.measure(arguments.versions, arguments.rounds)
 if "commands" in which:
     commands.measure(arguments.commands)
+if "dashboard" in which:
+    dashboard.measure(arguments.commands)
 if "memory" in which:
     memory.measure()
 if "rows" in which:

@@ -17,4 +17,5 @@ pytest_plugins = [
     "support.cli_shop",
     "support.row_archives",
     "support.served",
+    "support.estate",
 ]
