@@ -106,6 +106,13 @@ class Estate:
         found = self.cli.audit.rows("SELECT state, count(*) FROM operations GROUP BY state")
         return {row[0]: row[1] for row in found}
 
+    def dead(self, part: str) -> int:
+        """How many commands whose key contains *part* are dead."""
+        found: int = self.cli.audit.one(
+            "SELECT count(*) FROM operations WHERE state = 'dead' AND key LIKE ?", f"%{part}%"
+        )
+        return found
+
     def order(self, number: int) -> tuple[str, int]:
         """The state of the command about an order, and how often it was redriven."""
         (found,) = self.cli.audit.rows(
