@@ -98,7 +98,7 @@ def _ask(system: System, run: str) -> None:
     finally:
         server.stop()
         server.join()
-        triggers.close()
+        triggers.close(1.0)
         front.close()
 
 
