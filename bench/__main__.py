@@ -5,6 +5,7 @@ import argparse
 from bench import (
     archive,
     commands,
+    dashboard,
     directory,
     memory,
     objects,
@@ -18,7 +19,7 @@ from bench import (
 
 _ALL = [
     "objects", "archive", "directory", "versions", "commands", "memory",
-    "rows", "rows-mariadb", "rows-memory", "rows-foreground", "scrape",
+    "rows", "rows-mariadb", "rows-memory", "rows-foreground", "scrape", "dashboard",
 ]  # fmt: skip
 
 parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
@@ -49,6 +50,8 @@ if "commands" in which:
     commands.measure(arguments.commands)
 if "scrape" in which:
     scrape.measure(arguments.commands)
+if "dashboard" in which:
+    dashboard.measure(arguments.commands)
 if "memory" in which:
     memory.measure()
 if "rows" in which:

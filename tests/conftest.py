@@ -16,4 +16,6 @@ pytest_plugins = [
     "support.row_databases",
     "support.cli_shop",
     "support.row_archives",
+    "support.served",
+    "support.estate",
 ]

@@ -19,7 +19,7 @@ from bestbefore.contracts.row_ledger import RowLedger, gone
 from bestbefore.domain.counts import Count
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.states import RunState
-from bestbefore.ports.ledger import Completed, LedgerError
+from bestbefore.ports.ledger import Completed, DeadFilter, LedgerError
 from bestbefore.ports.records import OperationFilter
 from support.ledgers import all_sides
 from support.postgresql import Postgres
@@ -142,6 +142,36 @@ def test_counts_begin_with_what_the_ledger_knows(url: str) -> None:
         (Count.DIED, "permission"): (1, 0),
         (Count.REDRIVEN, ""): (1, 0),
     }
+
+
+def test_dead_letters_of_an_older_ledger_are_counted_by_their_cause(url: str) -> None:
+    _prepare_0006(url)
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        for n, key in enumerate(("exports/c", "exports/d")):
+            connection.execute(
+                sa.text(
+                    "INSERT INTO operations (operation_id, run_id, policy_id, state, key, etag, "
+                    "last_modified, size, seen_at, deliveries, failure_class, error, "
+                    "first_failed_at, last_failed_at) VALUES (:id, 1, 1, 'dead', :key, 'e', 1, 1, "
+                    "1, 0, 'permission', :error, :at, :at)"
+                ),
+                {"id": bytes([n]) * 32, "key": key, "error": f"s3://b/{key}: denied", "at": n + 1},
+            )
+        connection.exec_driver_sql("UPDATE runs SET planned = 4, dead = 2")
+    engine.dispose()
+    database = Database(url)
+    database.prepare()
+
+    ledger = RowLedger(all_sides(database))
+    (incident,) = ledger.records.incidents(None, None, 10)
+    assert (incident.n, incident.error) == (2, "s3://b/…: denied")
+    assert incident.first_at < incident.last_at
+    letters = ledger.dead_letters.dead(DeadFilter(incident=incident.incident))
+    assert [letter.key for letter in letters] == ["exports/c", "exports/d"]
+    ledger.dead_letters.discard([letter.row for letter in letters], "over", "boss", SLOT)
+    assert ledger.records.incidents(None, None, 10) == []
+    database.dispose()
 
 
 def _prepare_0006(url: str) -> None:

@@ -14,7 +14,9 @@ import sqlalchemy as sa
 from bestbefore.adapters.schedulers.cron import CronCalendar
 from bestbefore.adapters.state import postgresql
 from bestbefore.adapters.state import runs as run_rows
+from bestbefore.adapters.state.access import SqlAccess, SqlAnswers, SqlDeliveries
 from bestbefore.adapters.state.controls import SqlControls
+from bestbefore.adapters.state.dashboard import SqlBacklogs, SqlSessions
 from bestbefore.adapters.state.database import Database, execute_many
 from bestbefore.adapters.state.endpoints import SqlEndpointMemory
 from bestbefore.adapters.state.holds import SqlHolds
@@ -24,7 +26,10 @@ from bestbefore.adapters.state.schema import breakers, operations, runs
 from bestbefore.adapters.state.slots import SqlSlots
 from bestbefore.adapters.state.throttles import SqlThrottles
 from bestbefore.adapters.state.work import SqlWorkLedger
+from bestbefore.contracts.access import AccessContract
+from bestbefore.contracts.asking import AskingContract
 from bestbefore.contracts.controls import ControlsContract
+from bestbefore.contracts.dashboard import BacklogsContract, SessionsContract
 from bestbefore.contracts.endpoints import EndpointMemoryContract
 from bestbefore.contracts.holds import HoldsContract
 from bestbefore.contracts.ledger import LEASE, POLICY, SLOT, Ledger, LedgerContract, Sides
@@ -97,6 +102,40 @@ class TestStacksOnPostgresql(StackContract):
 
 class TestRowLedgerOnPostgresql(RowLedgerContract):
     pass
+
+
+class TestAccessOnPostgresql(AccessContract):
+    @pytest.fixture
+    def access(self, database: Database) -> SqlAccess:
+        return SqlAccess(database)
+
+    @pytest.fixture
+    def deliveries(self, database: Database) -> SqlDeliveries:
+        return SqlDeliveries(database)
+
+    @pytest.fixture
+    def answers(self, database: Database) -> SqlAnswers:
+        return SqlAnswers(database)
+
+
+class TestAskingOnPostgresql(AskingContract):
+    pass
+
+
+class TestSessionsOnPostgresql(SessionsContract):
+    @pytest.fixture
+    def sessions(self, database: Database) -> SqlSessions:
+        return SqlSessions(database)
+
+    @pytest.fixture
+    def access(self, database: Database) -> SqlAccess:
+        return SqlAccess(database)
+
+
+class TestBacklogsOnPostgresql(BacklogsContract):
+    @pytest.fixture
+    def backlogs(self, database: Database) -> SqlBacklogs:
+        return SqlBacklogs(database)
 
 
 class TestControlsOnPostgresql(ControlsContract):

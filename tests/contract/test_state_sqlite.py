@@ -6,12 +6,17 @@ from pathlib import Path
 import pytest
 
 from bestbefore.adapters.schedulers.cron import CronCalendar
+from bestbefore.adapters.state.access import SqlAccess, SqlAnswers, SqlDeliveries
+from bestbefore.adapters.state.dashboard import SqlBacklogs, SqlSessions
 from bestbefore.adapters.state.database import Database
 from bestbefore.adapters.state.endpoints import SqlEndpointMemory
 from bestbefore.adapters.state.holds import SqlHolds
 from bestbefore.adapters.state.slots import SqlSlots
 from bestbefore.adapters.state.throttles import SqlThrottles
+from bestbefore.contracts.access import AccessContract
+from bestbefore.contracts.asking import AskingContract
 from bestbefore.contracts.controls import ControlsContract
+from bestbefore.contracts.dashboard import BacklogsContract, SessionsContract
 from bestbefore.contracts.endpoints import HERE, LIMIT, NOW, EndpointMemoryContract
 from bestbefore.contracts.holds import HoldsContract
 from bestbefore.contracts.ledger import LedgerContract, Sides
@@ -55,6 +60,40 @@ class TestThrottlesOnSqlite(ThrottlesContract):
     @pytest.fixture
     def throttles(self, database: Database) -> SqlThrottles:
         return SqlThrottles(database)
+
+
+class TestAccessOnSqlite(AccessContract):
+    @pytest.fixture
+    def access(self, database: Database) -> SqlAccess:
+        return SqlAccess(database)
+
+    @pytest.fixture
+    def deliveries(self, database: Database) -> SqlDeliveries:
+        return SqlDeliveries(database)
+
+    @pytest.fixture
+    def answers(self, database: Database) -> SqlAnswers:
+        return SqlAnswers(database)
+
+
+class TestAskingOnSqlite(AskingContract):
+    pass
+
+
+class TestSessionsOnSqlite(SessionsContract):
+    @pytest.fixture
+    def sessions(self, database: Database) -> SqlSessions:
+        return SqlSessions(database)
+
+    @pytest.fixture
+    def access(self, database: Database) -> SqlAccess:
+        return SqlAccess(database)
+
+
+class TestBacklogsOnSqlite(BacklogsContract):
+    @pytest.fixture
+    def backlogs(self, database: Database) -> SqlBacklogs:
+        return SqlBacklogs(database)
 
 
 class TestControlsOnSqlite(ControlsContract):

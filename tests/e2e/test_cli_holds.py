@@ -63,13 +63,13 @@ def test_a_person_is_told_what_a_hold_does(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--reason", "r"), "give --policy, or --store and --bucket"),
+        (("--reason", "r"), "give a policy, or a store and a bucket"),
         (("--policy", "exports"), "Missing option '--reason'"),
-        (("--policy", "exports", "--reason", " "), "--reason is empty"),
+        (("--policy", "exports", "--reason", " "), "the reason is empty"),
         (("--policy", "nope", "--reason", "r"), "there is no policy nope"),
-        (("--policy", "exports", "--store", "s", "--reason", "r"), "give either --policy"),
-        (("--store", "s", "--reason", "r"), "give --policy, or --store and --bucket"),
-        (("--bucket", "exports", "--reason", "r"), "give --policy, or --store and --bucket"),
+        (("--policy", "exports", "--store", "s", "--reason", "r"), "either a policy, or"),
+        (("--store", "s", "--reason", "r"), "give a policy, or a store and a bucket"),
+        (("--bucket", "exports", "--reason", "r"), "give a policy, or a store and a bucket"),
         (("--store", "x", "--bucket", "b", "--reason", "r"), "no store x; stores are: s"),
         (("--policy", "exports", "--reason", "r", "--until", "2020-01-01"), "has passed"),
         (("--policy", "exports", "--reason", "r", "--until", "soon"), "'soon' is not a time"),

@@ -28,7 +28,7 @@ from typing import Any, Self
 import pytest
 
 _TESTS = Path(__file__).parent.parent
-_PRELOAD = ("bestbefore.cli", "bestbefore.app.check", "support.harness")
+_PRELOAD = ("bestbefore.cli", "bestbefore.app.check", "bestbefore.web.app", "support.harness")
 
 
 class Child:

@@ -17,7 +17,14 @@ from typing import Any, Self
 
 import sqlalchemy as sa
 
-from bestbefore.adapters.state.schema import operations, policies, policy_counts, runs, tallies
+from bestbefore.adapters.state.schema import (
+    incidents,
+    operations,
+    policies,
+    policy_counts,
+    runs,
+    tallies,
+)
 from bestbefore.app.settings import (
     QueueSettings,
     ScheduleSettings,
@@ -291,8 +298,25 @@ def assert_reconciled(connection: sa.Connection) -> None:
         assert run.planned == sum(states.values()), f"run {run.run_id}: planned {run.planned}"
         if not run.pruned:
             assert stored_outcomes.get(run.id, {}) == outcomes.get(run.id, {}), run.run_id
+    assert _counted(connection, operations.c.state == State.DEAD) == {
+        (bytes(row.incident), row.policy_id): row.n
+        for row in connection.execute(sa.select(incidents))
+    }
+    assert _counted(connection, operations.c.state != State.DEAD) == {}
     assert not counted.keys() - set(connection.scalars(sa.select(runs.c.id)))
     assert row_problems(connection.exec_driver_sql) == []
+
+
+def _counted(
+    connection: sa.Connection, which: sa.ColumnElement[bool]
+) -> dict[tuple[bytes, int], int]:
+    """How many operations are in each incident, by its name and the policy version's row."""
+    found = connection.execute(
+        sa.select(operations.c.incident, operations.c.policy_id, sa.func.count())
+        .where(which, operations.c.incident.is_not(None))
+        .group_by(operations.c.incident, operations.c.policy_id)
+    )
+    return {(bytes(name), policy): n for name, policy, n in found}
 
 
 def failing(

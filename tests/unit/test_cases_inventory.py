@@ -17,7 +17,7 @@ IN_REACH = frozenset(
         "RACE": (1, 2, 3),
         "LIST": (1, 2, 3, 4, 5),
         "TSCOL": (1, 2, 3, 4, 5),
-        "PK": (1, 2, 3),
+        "PK": (1, 2, 3, 4),
         "FK": (1, 2, 3),
         "DBF": (1, 2, 3, 4),
         "SCHEMA": (1, 2, 3),
@@ -26,26 +26,24 @@ IN_REACH = frozenset(
         "LEASE": (1, 2, 3, 4, 5),
         "POISON": (1, 2),
         "RETRY": (1, 2, 3, 4),
-        "IDEM": (1, 2),
+        "IDEM": (1, 2, 3),
+        "HMAC": (1, 2),
         "CONF": (1, 2, 3, 4, 5),
-        "GUARD": (1, 2, 4),
+        "GUARD": (1, 2, 3, 4),
         "DLQ": (2,),
         "CRON": (1, 2, 3, 4, 5),
         "DST": (1, 2, 3, 4),
         "TICK": (1, 2, 3, 4, 5),
-        "UI": (2,),
+        "UI": (1, 2),
     }.items()
     for number in numbers
 )
 
 OUT_OF_REACH = {
     "O-BULK-03": "publishing is an UPDATE of a range of rows: it cannot succeed in part",
-    "O-PK-04": "needs the dashboard; ids are texts in every document",
     "O-MSG-01": "needs a transport that carries messages; the row is the message",
     "O-MSG-02": "needs a transport that carries messages; the row is the message",
     "O-MSG-03": "needs a transport that carries messages; the row is the message",
-    "O-IDEM-03": "HTTP",
-    "O-GUARD-03": "needs a transport that carries messages: no command is taken from outside",
     "O-DLQ-01": "dead letters are rows of the ledger: nothing ever expires them",
     "O-DLQ-03": "dead letters are rows of the ledger: no second queue can be missing",
 }

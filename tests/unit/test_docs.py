@@ -30,7 +30,7 @@ def rows(text: str) -> set[str]:
     "key", sorted(".".join(place) for place in available_keys() if place[-1] != "*")
 )
 def test_every_key_is_documented(key: str) -> None:
-    if key in ("state", "queue", "schedule", "serve", "stores", "databases", "policies"):
+    if key in ("state", "queue", "serve", "schedule", "stores", "databases", "policies"):
         assert re.search(rf"^## `\[{key}[.\]]", page("configuration.md"), re.MULTILINE)
     else:
         assert any(f"`{key}`" in row for row in rows(page("configuration.md")))
@@ -38,7 +38,7 @@ def test_every_key_is_documented(key: str) -> None:
 
 def test_no_key_is_documented_that_does_not_exist() -> None:
     there_are = {".".join(place) for place in available_keys()}
-    sections = "state|queue|schedule|serve|stores|databases|policies"
+    sections = "state|queue|serve|schedule|stores|databases|policies"
     named = set(re.findall(rf"`((?:{sections})\.[a-z_.*]+)`", page("configuration.md")))
     assert named <= there_are
 

@@ -2,6 +2,7 @@
 
 import gc
 import getpass
+import itertools
 import os
 import random
 import socket
@@ -20,8 +21,10 @@ from bestbefore.adapters.objects.directory import (
     DirectoryLister,
 )
 from bestbefore.adapters.schedulers.cron import CronCalendar
+from bestbefore.adapters.state.access import SqlAccess, SqlAnswers, SqlDeliveries
 from bestbefore.adapters.state.controls import SqlControls
 from bestbefore.adapters.state.copies import SqlArchives
+from bestbefore.adapters.state.dashboard import SqlBacklogs, SqlSessions
 from bestbefore.adapters.state.database import Database
 from bestbefore.adapters.state.dead_letters import SqlDeadLetters
 from bestbefore.adapters.state.endpoints import SqlEndpointMemory
@@ -62,8 +65,10 @@ from bestbefore.read.documents import Document
 from bestbefore.read.measures import Measure, measures
 from bestbefore.read.redaction import redacted
 from bestbefore.read.state import state_document
+from bestbefore.read.status import status_document
 from bestbefore.stages.archive import Depot
 from bestbefore.stages.attempt import Attempts
+from bestbefore.stages.deliver import Delivery
 from bestbefore.stages.dispatch import dispatch
 from bestbefore.stages.plan import Planned, Planner
 from bestbefore.stages.prompt import finish
@@ -117,19 +122,24 @@ class System:
         clock: Clock,
         stores: Callable[[StoreSettings, Clock, EndpointMemory], Store],
         tables: Callable[[DatabaseSettings], Tables],
+        *,
+        patient: bool = True,
     ) -> None:
         self.settings = settings
         self.clock = clock
         self.calendar: Calendar = CronCalendar()
         self.spread: Callable[[], float] = random.SystemRandom().random
-        self.worker_name = f"{socket.gethostname()}:{os.getpid()}"
+        self.worker_name = f"{socket.gethostname()}:{os.getpid()}{'' if patient else ':http'}"
         self.person = person()
+        self._patient = patient
         self._make_store = stores
         self._stores: dict[str, Store] = {}
         self._make_tables = tables
         self._tables: dict[str, Tables] = {}
         self._lock = threading.Lock()
+        self._workers = itertools.count(1)
         self._database = Database(settings.state.url)
+        self._database.give_up_when(lambda: not patient)
         self._database.prepare()
         self.plans = SqlPlanLedger(self._database)
         self.work = SqlWorkLedger(self._database)
@@ -142,6 +152,11 @@ class System:
         self.measuring = SqlMeasures(self._database)
         self.proofs = SqlProofs(self._database)
         self.holds = SqlHolds(self._database)
+        self.access = SqlAccess(self._database)
+        self.deliveries = SqlDeliveries(self._database)
+        self.answers = SqlAnswers(self._database)
+        self.sessions = SqlSessions(self._database)
+        self.backlogs = SqlBacklogs(self._database)
         slots = SqlSlots(self._database, self.calendar)
         self.schedule = Schedule(slots, self.controls, self.calendar, settings, clock)
         self._endpoints = SqlEndpointMemory(self._database)
@@ -156,6 +171,23 @@ class System:
         self.traced: Traced | None = None
         self.proving = Proving(self.proofs, self.records, settings.policies, clock, self._verify)
         self.plans.check_policies(settings.policies.values())
+
+    def connect(self) -> None:
+        """Have every store and database ready to be used; raises LedgerError where the library that
+        one needs is missing."""
+        for name in self.settings.stores:
+            self.store(name)
+        for name in self.settings.databases:
+            self.tables(name)
+
+    def impatient(self) -> "System":
+        """The same with connections of its own, that waits for no state database that is out of
+        reach: for whoever has to answer at once."""
+        return System(self.settings, self.clock, self._make_store, self._make_tables, patient=False)
+
+    def probe(self) -> None:
+        """Raise LedgerError unless the state database is there and of this process's schema."""
+        self._database.probe()
 
     def policy(self, name: str) -> Policy:
         """The policy called *name*; raises UnknownPolicy."""
@@ -236,15 +268,16 @@ class System:
         policy: Policy,
         on_page: Callable[[Run], None] = lambda _: None,
         stopping: Callable[[], bool] = lambda: False,
+        by: str | None = None,
     ) -> Planner:
-        """A planner for *policy*'s source."""
-        self._database.give_up_when(stopping)
+        """A planner for *policy*'s source, in the name of *by* or else of who runs this."""
+        self._give_up_when(stopping)
         planner = Planner(
             self.plans,
             self.survey(policy),
             self.clock,
             self.spread,
-            self.person,
+            by or self.person,
             on_page,
             stopping,
             self.held,
@@ -270,9 +303,39 @@ class System:
         plan_on: Callable[[], bool] | None = None,
     ) -> Worker:
         """A worker for every policy of the configuration, or for *only* one."""
-        self._database.give_up_when(stopping)
+        self._give_up_when(stopping)
         if not options.drain:
             self._database.wait_for_space(lambda: self._waited_for_space(stopping))
+        return Worker(self._handles(options, stopping, on_progress, only, plan_on), options)
+
+    def deliver(
+        self, operation_id: bytes, policy: str, options: Options, stopping: Callable[[], bool]
+    ) -> None:
+        """Work on one operation of *policy* that another queue has pushed, if it is due and may be
+        begun now, until what came of it is recorded."""
+        delivery = Delivery(self.work, self.queue, operation_id, self.clock)
+
+        def over() -> bool:
+            return delivery.over or stopping()
+
+        handles = self._handles(options, over, lambda _: None, policy, lambda: False)
+        alone = replace(
+            handles,
+            queue=delivery,
+            publish=lambda _: 0,
+            rest=delivery.rest,
+            tidy=lambda: False,
+        )
+        Worker(alone, replace(options, concurrency=1)).run()
+
+    def _handles(
+        self,
+        options: Options,
+        stopping: Callable[[], bool],
+        on_progress: Callable[[Report], None],
+        only: str | None,
+        plan_on: Callable[[], bool] | None,
+    ) -> Handles:
         policies = self.settings.policies
         priorities = {name: policy.priority for name, policy in policies.items()}
 
@@ -290,34 +353,47 @@ class System:
             now = self.clock.now()
             return dispatch(self.work, queue, versions, priorities, now, options.lease)
 
-        return Worker(
-            Handles(
-                ledger=ledger,
-                controls=self.controls,
-                queue=queue,
-                sources=_Attempts(self),
-                gate=gate(
-                    self.throttles,
-                    self.settings.databases,
-                    self.clock,
-                    self.worker_name,
-                    options.lease,
-                    options.concurrency,
-                ),
-                policies=policies,
-                clock=self.clock,
-                spread=self.spread,
-                by=self.worker_name,
-                publish=publish,
-                plan_on=plan_on or plan_on_and_prove,
-                stopping=stopping,
-                rest=lambda seconds: self._database.rest(seconds, self.clock.sleep),
-                longest_rest=self._database.longest_rest,
-                on_progress=on_progress,
-                tidy=self.upkeep.piece,
-                only=only,
+        return Handles(
+            ledger=ledger,
+            controls=self.controls,
+            queue=queue,
+            sources=_Attempts(self),
+            gate=gate(
+                self.throttles,
+                self.settings.databases,
+                self.clock,
+                # Several in one process have shares of their own.
+                f"{self.worker_name}:{next(self._workers)}",
+                options.lease,
+                options.concurrency,
             ),
-            options,
+            policies=policies,
+            clock=self.clock,
+            spread=self.spread,
+            by=self.worker_name,
+            publish=publish,
+            plan_on=plan_on or plan_on_and_prove,
+            stopping=stopping,
+            rest=lambda seconds: self._database.rest(seconds, self.clock.sleep),
+            longest_rest=self._database.longest_rest,
+            on_progress=on_progress,
+            tidy=self.upkeep.piece,
+            only=only,
+        )
+
+    def status(self) -> Document:
+        """Is cleanup keeping up, and what stands in its way?"""
+        return status_document(
+            self.settings.policies,
+            self.records,
+            self.controls,
+            self.calendar,
+            self.holds,
+            self.throttles,
+            self.windows,
+            self.schedule.slots,
+            self.state(),
+            self.clock.now(),
         )
 
     def _waited_for_space(self, stopping: Callable[[], bool]) -> bool:
@@ -391,6 +467,9 @@ class System:
             now,
         )
 
+    def _give_up_when(self, stopping: Callable[[], bool]) -> None:
+        self._database.give_up_when(lambda: stopping() or not self._patient)
+
     @contextmanager
     def scratch(self) -> Iterator["Scratch"]:
         """A ledger that is thrown away, on disk so that memory stays flat."""
@@ -457,18 +536,27 @@ class System:
         options: Options,
         *,
         stopping: Callable[[], bool],
+        by: str | None = None,
+        on_page: Callable[[Run], None] = lambda _: None,
+        on_work: Callable[[Run], None] = lambda _: None,
     ) -> tuple[Planned, Report | None]:
         """Plan *slot*, and delete at once what of it is small enough to be waited for.
 
-        What was done then is in the report. Raises what planning raises.
+        It is done in the name of *by*, or else of who runs this; *on_work* hears that deleting
+        begins. What was done then is in the report. Raises what planning raises.
         """
-        planned = self.planner(policy, stopping=stopping).plan(policy, slot, trigger)
+        planned = self.planner(policy, on_page, stopping, by).plan(policy, slot, trigger)
 
         def work(late: Callable[[], bool]) -> Report:
+            on_work(planned.run)
             worker = self.worker(
                 options, lambda: stopping() or late(), only=policy.name, plan_on=lambda: False
             )
-            return worker.run()
+            try:
+                return worker.run()
+            finally:
+                # What else this process does goes on waiting for the state database.
+                self._give_up_when(stopping)
 
         return planned, finish(policy, planned.run, self.clock, work)
 

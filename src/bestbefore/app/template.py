@@ -22,6 +22,28 @@ url = "sqlite:///bestbefore.db"
 # How long a worker may hold a command before another one may take it: "60s" to "12h".
 #lease = "60s"
 
+[serve]
+# Where `bestbefore serve` listens. Beyond this machine only with a token or a secret (below).
+#host = "127.0.0.1"
+#port = 8080
+# What schedulers and push subscriptions are given.
+#public_url = "https://cleanup.example.com"
+# For callers that sign: 32 bytes or more, "whsec_…" or any text; a list while one replaces another.
+#hmac_secret_env = "BESTBEFORE_HMAC"
+#hmac_secret = "whsec_…"
+#hmac_secret_file = "/run/secrets/bestbefore-hmac"
+# For schedulers that can send neither headers nor signatures: it can only trigger.
+#trigger_secret_env = "BESTBEFORE_TRIGGER"
+#trigger_secret = "…"
+#trigger_secret_file = "/run/secrets/bestbefore-trigger"
+# Standard Webhooks; a signature in any other header is plain hex, "sha256=…".
+#hmac_header = "webhook-signature"
+# How far the time of a signature may be off: "1s" to "1h".
+#hmac_tolerance = "5min"
+# Keys can be personal data: the API, the dashboard and all logs show hashes instead. The ledger
+# keeps them, and the command line shows them.
+#redact_keys = false
+
 [schedule]
 # Who starts the runs of schedules: `bestbefore serve` ("embedded"), or something else ("none").
 #kind = "embedded"
@@ -29,11 +51,6 @@ url = "sqlite:///bestbefore.db"
 #grace = "15min"
 # A trigger this early answers the coming slot: "1s" to "5min".
 #early_tolerance = "60s"
-
-[serve]
-# Keys can be personal data: the API, the dashboard and all logs show hashes instead. The ledger
-# keeps them, and the command line shows them.
-#redact_keys = false
 
 [stores.exports]
 kind = "s3"

@@ -13,8 +13,10 @@ from bestbefore.cli.plan import plan, run
 from bestbefore.cli.restore import restore
 from bestbefore.cli.runs import runs
 from bestbefore.cli.schedule import schedule
+from bestbefore.cli.serve import serve
 from bestbefore.cli.state import state
 from bestbefore.cli.status import status
+from bestbefore.cli.token import token
 from bestbefore.cli.tune import tune
 from bestbefore.cli.work import work
 
@@ -41,6 +43,6 @@ def main() -> None:
     collect_rarely()
 
 
-for verb in (init, check, plan, work, run, status, runs, dlq, verify, explain, hold, pause,
-             resume, schedule, export, restore, state, tune, demo):  # fmt: skip
+for verb in (init, check, plan, work, run, serve, status, runs, dlq, verify, explain, hold, pause,
+             resume, schedule, token, export, restore, state, tune, demo):  # fmt: skip
     main.add_command(verb)

@@ -109,10 +109,14 @@ def emit(as_json: bool, document: object, text: Callable[[], str]) -> None:
 
 
 class Stop:
-    """SIGTERM and Ctrl-C: the first asks to finish what is in hand, the second insists."""
+    """SIGTERM and Ctrl-C: the first asks to finish what is in hand, the second insists.
 
-    def __init__(self) -> None:
+    *then* is called at the first, in the middle of whatever the main thread does.
+    """
+
+    def __init__(self, then: Callable[[], None] = lambda: None) -> None:
         self._asked = 0
+        self._then = then
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._ask)
 
@@ -124,6 +128,7 @@ class Stop:
         self._asked += 1
         if self._asked > 1:
             os._exit(128 + number)
+        self._then()
         if sys.stderr.isatty():
             click.echo("\nstopping; once more to stop at once", err=True)
 

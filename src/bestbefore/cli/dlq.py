@@ -13,9 +13,12 @@ from bestbefore.cli.text import printable, table
 from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.rows import Walk
 from bestbefore.ports.ledger import DeadFilter, DeadLetter
-from bestbefore.ports.records import OperationFilter
 from bestbefore.read.documents import Document
-from bestbefore.read.operations import dead_letter_document
+from bestbefore.read.operations import (
+    dead_letter_document,
+    id_range,
+    shown_dead_letter_document,
+)
 from bestbefore.stages.redrive import correct, redrive
 
 
@@ -30,9 +33,6 @@ def filters(function: Callable[..., None]) -> Callable[..., None]:
     ):
         function = option(function)
     return function
-
-
-_DIGITS = 64
 
 
 @click.group()
@@ -59,11 +59,7 @@ def show(config: Path, as_json: bool, operation_id: str) -> None:
     """Show one dead letter with all its attempts."""
     with opened(config) as system:
         letter = _one(system, _filter({"operation_id": operation_id}), operation_id)
-        which = OperationFilter(operation_id=letter.operation_id)
-        (operation,) = system.records.operations(which)
-        document = dead_letter_document(
-            letter, system.records.attempts(letter.row), operation.archive
-        )
+        document = shown_dead_letter_document(system.records, letter)
     emit(as_json, document, lambda: _show_text(document))
 
 
@@ -72,7 +68,7 @@ def show(config: Path, as_json: bool, operation_id: str) -> None:
 @click.option("--all", "everything", is_flag=True, help="All dead letters.")
 @click.option("--dry-run", is_flag=True, help="Only count; wins over everything else.")
 @click.option("--yes", is_flag=True, help="Accepted for scripts; nothing is asked anyway.")
-@click.option("--rate", type=click.FloatRange(0, min_open=True), help="At most so many a second.")
+@click.option("--rate", type=click.FloatRange(0.001), help="At most so many a second.")
 @click.option("--canary", type=click.IntRange(1), help="Only the first so many, to look first.")
 @click.option(
     "--set",
@@ -170,19 +166,8 @@ def _filter(given: dict[str, Any]) -> DeadFilter:
         policy=policy,
         failure_class=FailureClass(failure_class) if failure_class else None,
         ids=id_range(named) if named is not None else None,
-        superseded=bool(given.get("superseded")),
+        superseded=True if given.get("superseded") else None,
     )
-
-
-def id_range(start: str) -> tuple[bytes, bytes]:
-    """The first and the last operation id that begin with *start* (hex)."""
-    if not start:
-        # What a script's unset variable leaves must not mean every dead letter.
-        fail("the operation id is empty; `bestbefore dlq list` shows them")
-    try:
-        return bytes.fromhex(start.ljust(_DIGITS, "0")), bytes.fromhex(start.ljust(_DIGITS, "f"))
-    except ValueError:
-        fail(f"operation {printable(start)} is no operation id; `bestbefore dlq list` shows them")
 
 
 def _one(system: System, which: DeadFilter, named: str) -> DeadLetter:

@@ -5,11 +5,9 @@ from pathlib import Path
 
 import click
 
-from bestbefore.app.system import System
-from bestbefore.cli.context import Moment, emit, fail, opened, verb
+from bestbefore.app import holding
+from bestbefore.cli.context import Moment, emit, opened, verb
 from bestbefore.cli.text import printable
-from bestbefore.domain.hold import Hold, Scope
-from bestbefore.domain.identity import instant
 from bestbefore.read.documents import Document, hold_document
 
 
@@ -40,19 +38,9 @@ def add(
 ) -> None:
     """Put a hold in force: no worker deletes under it once the batch it has in hand is done."""
     with opened(config) as system:
-        scope = _scope(system, policy, store, bucket, prefix)
-        now = system.clock.now()
-        if not reason.strip():
-            fail("--reason is empty; say why, for whoever wonders")
-        if until is not None and until <= now:
-            fail(f"--until {instant(until)} has passed; it is {instant(now)} now")
-        added = Hold(scope, reason, until, system.person, now)
-        system.holds.add(added)
-        concerned = [
-            name
-            for name, one in system.settings.policies.items()
-            if scope.concerns(one, system.place(one))
-        ]
+        scope = holding.scope_of(system, policy, store, bucket, prefix)
+        added = holding.hold(system, scope, reason, until, system.person)
+        concerned = holding.concerned(system, scope)
     document = hold_document(added) | {"policies": concerned}
     emit(as_json, document, lambda: _added_text(document))
 
@@ -98,18 +86,3 @@ def _added_text(document: Document) -> str:
     if not document["policies"]:
         lines.append("no policy of this file looks there")
     return "\n".join(lines)
-
-
-def _scope(
-    system: System, policy: str | None, store: str | None, bucket: str | None, prefix: str
-) -> Scope:
-    if policy is not None:
-        if store or bucket or prefix:
-            fail("give either --policy, or --store and --bucket")
-        return Scope(policy=system.policy(policy).name)
-    if not store or not bucket:
-        fail("what is to be held? give --policy, or --store and --bucket, with --prefix or without")
-    known = system.settings.stores
-    if store not in known:
-        fail(f"there is no store {store}; stores are: {', '.join(sorted(known)) or 'none'}")
-    return Scope(store=store, place=known[store].place, bucket=bucket, prefix=prefix)

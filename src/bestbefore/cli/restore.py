@@ -9,13 +9,12 @@ import click
 from bestbefore.app.formats import row_format
 from bestbefore.app.system import System
 from bestbefore.cli.context import FAILING, Stop, emit, fail, opened, verb
-from bestbefore.cli.dlq import id_range
 from bestbefore.cli.progress import watched
 from bestbefore.cli.text import printable
 from bestbefore.domain.report import Report
 from bestbefore.ports.records import OperationFilter, OperationRecord
 from bestbefore.read.documents import Document
-from bestbefore.read.operations import whereabouts
+from bestbefore.read.operations import id_range, whereabouts
 from bestbefore.stages.restore import NotRestored, Restore, Restored
 from bestbefore.stages.row_restore import RowRestore, RowsRestored
 

@@ -4,14 +4,10 @@ from pathlib import Path
 
 import click
 
-from bestbefore.app.system import System
 from bestbefore.cli.context import emit, opened, verb
 from bestbefore.cli.text import counts, printable, rows_text, size, table
 from bestbefore.domain.states import RunState
-from bestbefore.ports.records import OperationFilter
-from bestbefore.read.documents import Document, run_document
-
-_SAMPLE = 10
+from bestbefore.read.documents import Document, run_document, shown_run_document
 
 
 @click.group()
@@ -36,7 +32,7 @@ def list_(config: Path, as_json: bool, policy: str | None, limit: int) -> None:
 def show(config: Path, as_json: bool, run_id: str) -> None:
     """Show one run: its counts, what came of it, and a sample of its objects or batches."""
     with opened(config) as system:
-        document = _shown(system, run_id)
+        document = shown_run_document(system.records, run_id)
     emit(as_json, document, lambda: _show_text(document))
 
 
@@ -47,7 +43,7 @@ def approve(config: Path, as_json: bool, run_id: str) -> None:
     """Release a parked run exactly as `runs show` shows it."""
     with opened(config) as system:
         system.plans.approve(run_id, system.person, system.clock.now())
-        document = _shown(system, run_id)
+        document = shown_run_document(system.records, run_id)
     emit(as_json, document, lambda: f"run {run_id} is {document['state']}")
 
 
@@ -59,19 +55,8 @@ def cancel(config: Path, as_json: bool, run_id: str, reason: str) -> None:
     """End a run: what no worker has in hand stays where it is."""
     with opened(config) as system:
         system.plans.cancel(run_id, reason, system.person, system.clock.now())
-        document = _shown(system, run_id)
+        document = shown_run_document(system.records, run_id)
     emit(as_json, document, lambda: f"run {run_id} is {document['state']}")
-
-
-def _shown(system: System, run_id: str) -> Document:
-    run = system.records.run(run_id)
-    sample = system.records.operations(OperationFilter(run_id=run_id), _SAMPLE)
-    document = run_document(run, system.records.tallies)
-    document["sample"] = [
-        f"{operation.bucket}{' ' if operation.batch else '/'}{operation.key}"
-        for operation in sample
-    ]
-    return document
 
 
 def _list_text(documents: list[Document]) -> str:

@@ -10,7 +10,6 @@ from bestbefore.cli.hold import hold_text
 from bestbefore.cli.text import counts, printable, size, table
 from bestbefore.ports.ledger import LedgerError
 from bestbefore.read.documents import Document
-from bestbefore.read.status import status_document
 
 log = logging.getLogger(__name__)
 
@@ -24,18 +23,7 @@ def status(config: Path, as_json: bool) -> None:
             system.schedule.look()
         except LedgerError as error:  # a full disk, say: all the more reason to look at the rest
             log.warning("slots that have come since the last look are not listed: %s", error)
-        document = status_document(
-            system.settings.policies,
-            system.records,
-            system.controls,
-            system.calendar,
-            system.holds,
-            system.throttles,
-            system.windows,
-            system.schedule.slots,
-            system.state(),
-            system.clock.now(),
-        )
+        document = system.status()
     emit(as_json, document, lambda: _text(document))
 
 

@@ -208,6 +208,8 @@ class Ledger:
         assert stored.completed == states.count(State.COMPLETED) + stored.pruned
         assert stored.dead == states.count(State.DEAD)
         assert stored.planned == len(states) + stored.pruned
+        dead = self.dead_letters.count(DeadFilter())
+        assert dead == sum(one.n for one in self.records.incidents(None, None, 1_000))
         return stored
 
     def outcomes(self, run: Run) -> dict[str, int]:
@@ -563,7 +565,39 @@ class LedgerContract:
         ledger.plan(of=replace(POLICY, version="v2"), slot=SLOT + DAY)
         assert rows(superseded=True) == [a.row]
         assert rows(policy="others", failure_class=FailureClass.PERMISSION) == []
+        assert rows(superseded=False) == [b.row]
+        assert rows(contains="xports/a.j") == [a.row]
+        assert rows(contains="%") == []
+        assert rows(contains="xports/A.j") == []
         assert len(ledger.dead_letters.dead(DeadFilter(), limit=1)) == 1
+        assert ledger.dead_letters.count(DeadFilter()) == 2
+        assert ledger.dead_letters.count(DeadFilter(contains="/b.")) == 1
+
+    def test_a_search_looks_at_no_more_dead_letters_than_asked(self, ledger: Ledger) -> None:
+        ledger.plan("a", "b", "c")
+        ledger.kill()
+
+        assert len(ledger.dead_letters.dead(DeadFilter(contains="exports/"), looking_at=2)) == 2
+
+    def test_dead_letters_of_one_cause_are_one_incident(self, ledger: Ledger) -> None:
+        ledger.plan("a", "b")
+        letters = ledger.kill(FailureClass.PERMISSION)
+        ledger.plan("c", of=replace(POLICY, name="others"))
+        ledger.kill(FailureClass.PERMISSION)
+
+        first, second = ledger.records.incidents(None, None, 10)
+        assert (first.policy, first.n) == ("exports", 2)
+        assert (second.policy, second.n) == ("others", 1)
+        assert first.incident == second.incident
+        assert ledger.records.incidents("others", None, 10) == [second]
+        assert ledger.records.incidents(None, FailureClass.UNKNOWN, 10) == []
+        assert ledger.dead_letters.count(DeadFilter(incident=first.incident)) == 3
+
+        ledger.dead_letters.redrive([letters[0].row], [SLOT], ME, SLOT)
+        ledger.dead_letters.discard([letters[1].row], "kept", ME, SLOT)
+
+        assert ledger.records.incidents(None, None, 10) == [second]
+        assert ledger.dead_letters.count(DeadFilter(incident=first.incident)) == 1
 
     # -- planners ----------------------------------------------------------------------------
 
@@ -852,7 +886,7 @@ class LedgerContract:
         with pytest.raises(LedgerError, match="only a parked run"):
             ledger.plans.approve(run.run_id, "boss", SLOT)
         assert ledger.again(changed).state is RunState.PARKED
-        assert ledger.records.events(10)[0][1:3] == ("boss", "approve")
+        assert [(e.by, e.action) for e in ledger.records.events(1)] == [("boss", "approve")]
 
     def test_yes_on_a_parked_slot_approves_it_as_it_was_shown(self, ledger: Ledger) -> None:
         run = ledger.plan("a", "b", of=capped(1))

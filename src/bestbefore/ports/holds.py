@@ -19,5 +19,5 @@ class Holds(Protocol):
         ...
 
     def remove(self, hold_id: str, by: str, now: datetime) -> Hold:
-        """Lift a hold in force and return it. Raises LedgerError where there is none."""
+        """Lift a hold in force and return it. Raises NotInLedger where there is none."""
         ...

@@ -24,6 +24,14 @@ class LedgerError(Exception):
     """The ledger refuses. The message names the target, what was expected and the remedy."""
 
 
+class NotInLedger(LedgerError):
+    """There is nothing of that name."""
+
+
+class LedgerUnavailable(LedgerError):
+    """The ledger cannot be used right now, or not by this process."""
+
+
 class PolicyEdited(LedgerError):
     """What a policy selects changed under an unchanged version."""
 
@@ -377,6 +385,13 @@ class WorkLedger(Protocol):
         """Whether anything due was delivered before without any result."""
         ...
 
+    def claim(
+        self, operation_id: bytes, policy: int, now: datetime, lease: timedelta
+    ) -> Operation | None:
+        """Claim one due operation of a policy version by its id, as `Queue.receive` does others;
+        None where it is not pending, not due, or in somebody's hands."""
+        ...
+
     def record(self, settlements: Sequence[Settlement], by: str, now: datetime) -> list[Operation]:
         """Write results; each is accepted only under its claim's token. Returns those refused.
 
@@ -485,20 +500,39 @@ class DeadLetter(NamedTuple):
 class DeadFilter:
     """Which dead letters are meant; every condition given has to hold.
 
-    ``ids`` are the first and the last operation id.
+    ``ids`` are the first and the last operation id, ``among`` some ids, at most 500; ``contains``
+    is a part of the key, and ``incident`` as in `bestbefore.ports.records.Incident`.
     """
 
     policy: str | None = None
     failure_class: FailureClass | None = None
     ids: tuple[bytes, bytes] | None = None
-    superseded: bool = False
+    superseded: bool | None = None
+    among: frozenset[bytes] | None = None
+    incident: bytes | None = None
+    contains: str | None = None
 
 
 class DeadLetters(Protocol):
     """What a person does with what failed."""
 
-    def dead(self, which: DeadFilter, limit: int | None = None) -> Sequence[DeadLetter]:
-        """The dead letters *which* selects, oldest failure first."""
+    def dead(
+        self,
+        which: DeadFilter,
+        limit: int | None = None,
+        after: bytes | None = None,
+        looking_at: int | None = None,
+    ) -> Sequence[DeadLetter]:
+        """The dead letters *which* selects, oldest failure first; with *after*, those that follow
+        the operation of that id, dead still or not. With *looking_at* no more are looked at than
+        so many, so that a search for a part of a key ends in time.
+
+        Raises NotInLedger where there is no such operation.
+        """
+        ...
+
+    def count(self, which: DeadFilter) -> int:
+        """How many dead letters *which* selects."""
         ...
 
     def redrive(self, rows: Sequence[int], due: Sequence[datetime], by: str, now: datetime) -> int:

@@ -9,7 +9,7 @@ from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.rows import Effect, RowBatch, RowSource
 from bestbefore.domain.run import Run
-from bestbefore.domain.states import State
+from bestbefore.domain.states import RunState, State
 
 
 class Tally(NamedTuple):
@@ -53,7 +53,8 @@ class OperationRecord(NamedTuple):
     With a ``batch`` it is about rows, and ``bucket`` is their table: ``effect`` is what it changed,
     once that is known, ``parent`` the id of the operation that was split into this one and others,
     and ``reason`` of that one why. ``source`` is what the policy said then, and ``restored_at``
-    when something of it was brought back for the last time.
+    when something of it was brought back for the last time. ``claimed`` says that it is in a
+    worker's hands until ``due_at``.
     """
 
     row: int
@@ -92,6 +93,7 @@ class OperationRecord(NamedTuple):
     parent: bytes | None = None
     source: RowSource | None = None
     restored_at: datetime | None = None
+    claimed: bool = False
 
     @property
     def freed(self) -> int:
@@ -156,25 +158,64 @@ class Verification(NamedTuple):
 class Event(NamedTuple):
     """Something a person decided, or a newer run in their place. ``row`` is the ledger's key."""
 
+    row: int
     at: datetime
     by: str
     action: str
     policy: str | None
     run_id: str | None
-    detail: str
-    row: int
     operation_id: bytes | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """Which events are meant; every condition given has to hold."""
+
+    action: str | None = None
+    by: str | None = None
+    policy: str | None = None
+
+
+EVERY_EVENT = EventFilter()
+
+
+class Incident(NamedTuple):
+    """How many dead letters of one policy version have one cause, as far as their class and their
+    error, without what is only about one target, can tell. The same ``incident`` (16 bytes) is
+    the same cause, whatever the policy."""
+
+    incident: bytes
+    policy: str
+    policy_version: str
+    owner: str
+    superseded: bool
+    failure_class: FailureClass
+    error: str
+    n: int
+    first_at: datetime
+    last_at: datetime
 
 
 class Records(Protocol):
     """The reading side of the ledger."""
 
-    def runs(self, policy: str | None = None, limit: int | None = None) -> Sequence[Run]:
-        """Runs, newest slot first."""
+    def runs(
+        self,
+        policy: str | None = None,
+        limit: int | None = None,
+        *,
+        state: RunState | None = None,
+        after: str | None = None,
+    ) -> Sequence[Run]:
+        """Runs, newest slot first; with *after*, those that follow the run of that name.
+
+        Raises NotInLedger where there is no such run.
+        """
         ...
 
     def run(self, run_id: str) -> Run:
-        """One run. Raises LedgerError if there is none of that name."""
+        """One run. Raises NotInLedger if there is none of that name."""
         ...
 
     def name_of(self, run: int) -> str:
@@ -212,8 +253,16 @@ class Records(Protocol):
         """Failed attempts on an operation, oldest first."""
         ...
 
-    def events(self, limit: int) -> Sequence[Event]:
-        """What people decided, newest first."""
+    def events(
+        self, limit: int, before: int | None = None, which: EventFilter = EVERY_EVENT
+    ) -> Sequence[Event]:
+        """What people decided, newest first; with *before*, what came before that row."""
+        ...
+
+    def incidents(
+        self, policy: str | None, failure_class: FailureClass | None, limit: int
+    ) -> Sequence[Incident]:
+        """The causes of most dead letters, from stored counts."""
         ...
 
     def decisions(self, policy: str | None = None, run_id: str | None = None) -> Iterator[Event]:

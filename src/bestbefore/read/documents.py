@@ -8,16 +8,19 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from bestbefore.domain.access import Scope, Token
 from bestbefore.domain.hold import Hold
 from bestbefore.domain.identity import instant
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.report import Report
 from bestbefore.domain.run import Run
 from bestbefore.domain.states import RunState
-from bestbefore.ports.records import Event, Tally
+from bestbefore.ports.records import Event, OperationFilter, Records, Tally
 
 Document = dict[str, Any]
 Tallies = Mapping[str, Tally]
+
+_SAMPLE = 10
 
 
 def when(moment: datetime | None) -> str | None:
@@ -174,6 +177,18 @@ def run_evidence_document(
     return {name: document[name] for name in sorted(document)}
 
 
+def shown_run_document(records: Records, run_id: str) -> Document:
+    """A run with what came of it, and a sample of its objects or batches. Raises NotInLedger."""
+    run = records.run(run_id)
+    sample = records.operations(OperationFilter(run_id=run_id), _SAMPLE)
+    document = run_document(run, records.tallies)
+    document["sample"] = [
+        f"{operation.bucket}{' ' if operation.batch else '/'}{operation.key}"
+        for operation in sample
+    ]
+    return document
+
+
 def hold_document(hold: Hold) -> Document:
     """One hold; its ``scope`` is a policy, or a store, a bucket and a prefix."""
     scope = hold.scope
@@ -186,6 +201,17 @@ def hold_document(hold: Hold) -> Document:
         "until": when(hold.until),
         "by": hold.by,
         "at": when(hold.at),
+    }
+
+
+def token_document(token: Token) -> Document:
+    """One token, without itself."""
+    return {
+        "name": token.name,
+        "scopes": [scope.value for scope in Scope if scope in token.scopes],
+        "until": when(token.until),
+        "by": token.by,
+        "at": when(token.at),
     }
 
 

@@ -7,9 +7,17 @@ from bestbefore.domain.command import ObjectCommand, RowCommand
 from bestbefore.domain.failure import NEVER
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.rows import Effect, RowBatch, TableArchive
-from bestbefore.ports.ledger import DeadLetter
-from bestbefore.ports.records import ArchiveRecord, Attempt, OperationRecord
+from bestbefore.ports.ledger import DeadLetter, LedgerError
+from bestbefore.ports.records import (
+    ArchiveRecord,
+    Attempt,
+    OperationFilter,
+    OperationRecord,
+    Records,
+)
 from bestbefore.read.documents import Document, when
+
+_DIGITS = 64
 
 
 def dead_letter_document(
@@ -37,6 +45,25 @@ def dead_letter_document(
         document["history"] = [_attempt(attempt) for attempt in attempts]
         document["archive"] = archive_document(archive)
     return document
+
+
+def shown_dead_letter_document(records: Records, letter: DeadLetter) -> Document:
+    """A dead letter with its whole history."""
+    (operation,) = records.operations(OperationFilter(operation_id=letter.operation_id))
+    return dead_letter_document(letter, records.attempts(letter.row), operation.archive)
+
+
+def id_range(start: str) -> tuple[bytes, bytes]:
+    """The first and the last operation id that begin with *start* (hex). Raises LedgerError."""
+    if not start:
+        # What a script's unset variable leaves must not mean every dead letter.
+        raise LedgerError("the operation id is empty; `bestbefore dlq list` shows them")
+    try:
+        return bytes.fromhex(start.ljust(_DIGITS, "0")), bytes.fromhex(start.ljust(_DIGITS, "f"))
+    except ValueError:
+        raise LedgerError(
+            f"operation {start} is no operation id; `bestbefore dlq list` shows them"
+        ) from None
 
 
 def command_document(letter: DeadLetter) -> Document:

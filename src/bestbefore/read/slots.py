@@ -26,20 +26,25 @@ _YEAR = timedelta(days=366)
 
 
 def calendar_document(
-    policy: Policy, slots: Slots, grace: timedelta, now: datetime, days: int
+    policy: Policy,
+    slots: Slots,
+    grace: timedelta,
+    now: datetime,
+    days: int,
+    most: int = MOST_SLOTS,
 ) -> Document:
     """The slots of the last *days* days, newest first, and what became of each.
 
-    At most `MOST_SLOTS`; ``complete`` says whether these are all. ``late_seconds`` is how long
+    At most *most*; ``complete`` says whether these are all. ``late_seconds`` is how long
     after its time a slot was answered, 0 where that was within the grace.
     """
-    found = slots.history(policy.name, now - timedelta(days=days), MOST_SLOTS)
+    found = slots.history(policy.name, now - timedelta(days=days), most)
     return {
         "policy": policy.name,
         "schedule": policy.schedule,
         "timezone": policy.timezone,
         "days": days,
-        "complete": len(found) < MOST_SLOTS,
+        "complete": len(found) < most,
         "slots": [_slot(slot, grace, now) for slot in found],
     }
 

@@ -1,8 +1,8 @@
 """Send dead letters again, one or many, or put a corrected operation in the place of one."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from bestbefore.domain.failure import Failure
 from bestbefore.domain.identity import ObjectIds
@@ -30,7 +30,6 @@ class Redriven:
     redriven: int
     refused: int
     remaining: int
-    letters: Sequence[DeadLetter]
 
 
 def redrive(
@@ -48,16 +47,18 @@ def redrive(
     *rate* spreads them out, so many a second; *canary* sends only the first so many, so that a
     person can look before sending the rest. A dry run only counts.
     """
-    meant = ledger.dead(which)
-    able = [letter for letter in meant if not letter.superseded]
-    chosen = able if canary is None else able[:canary]
-    now = clock.now()
-    gap = timedelta(seconds=1 / rate) if rate else timedelta(0)
-    due: list[datetime] = [now + n * gap for n in range(len(chosen))]
-    redriven = len(chosen)
+    able = replace(which, superseded=False)
+    meant = ledger.count(which)
+    possible = 0 if which.superseded else ledger.count(able)
+    chosen = possible if canary is None else min(possible, canary)
+    redriven = chosen
     if not dry_run and chosen:
-        redriven = ledger.redrive([letter.row for letter in chosen], due, by, now)
-    return Redriven(redriven, len(meant) - len(able), len(able) - len(chosen), chosen)
+        letters = ledger.dead(able, canary)
+        now = clock.now()
+        gap = timedelta(seconds=1 / rate) if rate else timedelta(0)
+        due = [now + n * gap for n in range(len(letters))]
+        redriven = ledger.redrive([letter.row for letter in letters], due, by, now)
+    return Redriven(redriven, meant - possible, possible - chosen)
 
 
 def correct(

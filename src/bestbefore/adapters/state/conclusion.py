@@ -7,6 +7,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from bestbefore.adapters.state import batch_changes, counters, followers
+from bestbefore.adapters.state import incidents as incident_rows
 from bestbefore.adapters.state import policies as policy_rows
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import CHUNK, Database, chunks, micros, moment
@@ -190,6 +191,7 @@ def _admit_candidates(
     if about_rows:
         batch_changes.take_along(database, connection, run)
     planned_again = _move(connection, run, sa.and_(mine, again), state=State.WAITING)
+    buried = connection.scalars(sa.select(operations.c.id).where(mine, worn_out)).all()
     dead = _move(
         connection,
         run,
@@ -200,6 +202,7 @@ def _admit_candidates(
         first_failed_at=sa.func.coalesce(operations.c.first_failed_at, micros(now)),
         last_failed_at=micros(now),
     )
+    incident_rows.buried(database, connection, buried, now)
     reappeared = _move(
         connection,
         run,

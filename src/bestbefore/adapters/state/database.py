@@ -18,7 +18,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.pool import QueuePool
 
 from bestbefore.adapters.state.replay import Full, replayed
-from bestbefore.ports.ledger import LedgerError
+from bestbefore.ports.ledger import LedgerError, LedgerUnavailable
 
 if TYPE_CHECKING:
     from bestbefore.adapters.state.postgresql import Server
@@ -108,6 +108,19 @@ class Database:
             settings.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
             settings.attributes["connection"] = connection
             command.upgrade(settings, "head")
+
+    def probe(self) -> None:
+        """Raise LedgerError unless the database is there, with the schema of this process.
+
+        A file is opened anew: one that was deleted goes on for those who have it open.
+        """
+        with self._explained():
+            if self.is_sqlite and not Path(str(self.url.database)).is_file():
+                raise FileNotFoundError(2, "the file is gone")
+        with self.read() as connection:
+            found = found_version(connection)
+        if found != NEWEST:
+            raise LedgerUnavailable(f"state database {self.name}: {why_not(str(found))}")
 
     @contextmanager
     def write(self, *, shared: bool = False) -> Iterator[sa.Connection]:
@@ -229,7 +242,7 @@ class Database:
             if isinstance(error, sa.exc.DBAPIError) and type(error) not in _UNUSABLE:
                 raise
             reason = getattr(error, "orig", None) or getattr(error, "strerror", None) or error
-            raise LedgerError(
+            raise LedgerUnavailable(
                 f"state database {self.name}: {reason}; look at its place, its rights and the "
                 "space left there"
             ) from error

@@ -1,12 +1,16 @@
 """Dead letters: found, sent again, closed or corrected."""
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 import sqlalchemy as sa
 
 from bestbefore.adapters.state import batches, counters, followers
+from bestbefore.adapters.state import incidents as incident_rows
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, execute_many, micros, moment
 from bestbefore.adapters.state.queue import load_budget
@@ -17,7 +21,7 @@ from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.selection import Listed
 from bestbefore.domain.states import State
-from bestbefore.ports.ledger import DeadFilter, DeadLetter, LedgerError
+from bestbefore.ports.ledger import DeadFilter, DeadLetter, LedgerError, NotInLedger
 
 _CHUNK = 1_000
 """Rows a person's decision changes at once, so that workers get their turn in between."""
@@ -44,6 +48,13 @@ _SELECT = (
 )
 
 
+_IDS = (
+    sa.select(operations.c.id)
+    .join(policies, operations.c.policy_id == policies.c.id)
+    .where(operations.c.state == sa.literal_column("'dead'"))
+)
+
+
 @replays()
 class SqlDeadLetters:
     """`bestbefore.ports.ledger.DeadLetters` on a SQL database."""
@@ -51,31 +62,45 @@ class SqlDeadLetters:
     def __init__(self, database: Database) -> None:
         self._db = database
 
-    def dead(self, which: DeadFilter, limit: int | None = None) -> Sequence[DeadLetter]:
+    def dead(
+        self,
+        which: DeadFilter,
+        limit: int | None = None,
+        after: bytes | None = None,
+        looking_at: int | None = None,
+    ) -> Sequence[DeadLetter]:
+        if looking_at is None:
+            asked = _SELECT.where(*self._conditions(which))
+        else:
+            asked = _SELECT.where(operations.c.id.in_(self._found(which, limit, looking_at)))
         with self._db.read() as connection:
-            return [
-                _dead_letter(row)
-                for row in connection.execute(_SELECT.where(*_conditions(which)).limit(limit))
-            ]
+            if after is not None:
+                asked = asked.where(_following(connection, after))
+            return [_dead_letter(row) for row in connection.execute(asked.limit(limit))]
+
+    def count(self, which: DeadFilter) -> int:
+        some = _IDS.where(*self._conditions(which)).subquery()
+        with self._db.read() as connection:
+            found: int = connection.execute(
+                sa.select(sa.func.count()).select_from(some)
+            ).scalar_one()
+        return found
 
     def redrive(self, rows: Sequence[int], due: Sequence[datetime], by: str, now: datetime) -> int:
         redriven = 0
         for start in range(0, len(rows), _CHUNK):
             chunk = rows[start : start + _CHUNK]
             with self._db.write() as connection:
-                found = _dead_by_run(connection, chunk)
+                found = _dead(connection, chunk)
                 moments = map(micros, due[start : start + _CHUNK])
                 redriven += execute_many(
                     connection, _REDRIVE, ("due", "row"), list(zip(moments, chunk, strict=True))
                 )
-                for row in found:
-                    run_rows.bump(connection, row.run_id, dead=-row.n, pending=row.n)
-                    run_rows.reopen(connection, row.run_id)
-                    for_good = {
-                        (Count.DEAD, row.failure_class): (-row.n, 0),
-                        (Count.REDRIVEN, ""): (row.for_the_first_time, 0),
-                    }
-                    counters.add(self._db, connection, row.policy_id, for_good)
+                for run, n in sorted(Counter(row.run_id for row in found).items()):
+                    run_rows.bump(connection, run, dead=-n, pending=n)
+                    run_rows.reopen(connection, run)
+                _count_redriven(self._db, connection, found)
+                incident_rows.shrink(connection, [(row.incident, row.policy_id) for row in found])
                 run_rows.note(connection, "redrive", f"{len(chunk):,} dead letters", by, now)
                 self._db.ring(connection)
         return redriven
@@ -84,9 +109,11 @@ class SqlDeadLetters:
         discarded = 0
         for start in range(0, len(rows), _CHUNK):
             with self._db.write() as connection:
-                for row in rows[start : start + _CHUNK]:
-                    closed = _close(self._db, connection, row, Outcome.DISCARDED, reason, by, now)
-                    discarded += closed is not None
+                found = _dead(connection, rows[start : start + _CHUNK])
+                for row in found:
+                    _close(self._db, connection, row.id, Outcome.DISCARDED, reason, by, now)
+                incident_rows.shrink(connection, [(row.incident, row.policy_id) for row in found])
+                discarded += len(found)
         return discarded
 
     def correct(self, row: int, operation_id: bytes, item: Listed, by: str, now: datetime) -> None:
@@ -100,6 +127,10 @@ class SqlDeadLetters:
                 raise LedgerError(
                     f"operation {operation_id.hex()}: the ledger has this target already ({taken})"
                 )
+            incident_rows.shrink(
+                connection,
+                [(one.incident, one.policy_id) for one in _dead(connection, [row])],
+            )
             closed = _close(
                 self._db,
                 connection,
@@ -134,6 +165,41 @@ class SqlDeadLetters:
             run_rows.reopen(connection, closed.run_id)
             self._db.ring(connection)
 
+    def _found(self, which: DeadFilter, limit: int | None, looking_at: int) -> sa.Select[int]:
+        """Those that *which* selects among so many, before anything else is read of them."""
+        looked_at = _IDS.add_columns(operations.c.key).where(
+            *self._conditions(replace(which, contains=None))
+        )
+        if which.incident is not None:  # in the order of its index
+            looked_at = looked_at.order_by(operations.c.first_failed_at, operations.c.id)
+        if which.contains is None:
+            return sa.select(looked_at.limit(limit or looking_at).subquery().c.id)
+        some = looked_at.limit(looking_at).subquery()
+        return sa.select(some.c.id).where(self._within(some.c.key, which.contains)).limit(limit)
+
+    def _within(self, key: sa.ColumnElement[str], part: str) -> sa.ColumnElement[bool]:
+        # Not LIKE, which takes some characters for others.
+        find = sa.func.instr if self._db.is_sqlite else sa.func.strpos
+        return find(key, part) > 0
+
+    def _conditions(self, which: DeadFilter) -> list[sa.ColumnElement[bool]]:
+        conditions: list[sa.ColumnElement[bool]] = []
+        if which.policy is not None:
+            conditions.append(policies.c.name == which.policy)
+        if which.failure_class is not None:
+            conditions.append(operations.c.failure_class == which.failure_class)
+        if which.ids is not None:
+            conditions.append(operations.c.operation_id.between(*which.ids))
+        if which.among is not None:
+            conditions.append(operations.c.operation_id.in_(which.among))
+        if which.superseded is not None:
+            conditions.append(policies.c.current.is_(not which.superseded))
+        if which.incident is not None:
+            conditions.append(operations.c.incident == which.incident)
+        if which.contains is not None:
+            conditions.append(self._within(operations.c.key, which.contains))
+        return conditions
+
 
 _REDRIVE = (
     sa.update(operations)
@@ -148,25 +214,39 @@ _REDRIVE = (
         deliveries=sa.literal_column("0"),
         cancelled=sa.false(),
         budget=sa.null(),
+        incident=sa.null(),
         redriven=operations.c.redriven + sa.literal_column("1"),
     )
 )
 
 
-def _dead_by_run(connection: sa.Connection, rows: Sequence[int]) -> Sequence[Any]:
-    """How many of *rows* are dead, by run and class, and how many of them were never redriven."""
+def _count_redriven(database: Database, connection: sa.Connection, found: Sequence[Any]) -> None:
+    """Note for good that the dead letters *found* are redriven, some for the first time."""
+    for policy, letters in groupby(sorted(found, key=_policy_of), key=_policy_of):
+        counts: counters.Counts = {}
+        for letter in letters:
+            counters.put(counts, Count.DEAD, letter.failure_class, -1)
+            counters.put(counts, Count.REDRIVEN, "", int(letter.redriven == 0))
+        counters.add(database, connection, policy, counts)
+
+
+def _policy_of(row: Any) -> int:
+    return int(row.policy_id)
+
+
+def _dead(connection: sa.Connection, rows: Sequence[int]) -> Sequence[Any]:
+    """Those of *rows* that are dead: what has to be counted elsewhere when they leave."""
     return connection.execute(
         sa.select(
+            operations.c.id,
             operations.c.run_id,
             operations.c.policy_id,
             operations.c.failure_class,
-            sa.func.count().label("n"),
-            run_rows.total(sa.case((operations.c.redriven == 0, 1), else_=0)).label(
-                "for_the_first_time"
-            ),
+            operations.c.redriven,
+            operations.c.incident,
         )
         .where(operations.c.id.in_(rows), operations.c.state == State.DEAD)
-        .group_by(operations.c.run_id, operations.c.policy_id, operations.c.failure_class)
+        .order_by(operations.c.id)
     ).fetchall()
 
 
@@ -186,6 +266,7 @@ def _close(
         .values(
             state=State.COMPLETED,
             outcome=outcome,
+            incident=None,
             completed_at=micros(now),
             completed_by=by,
         )
@@ -206,17 +287,17 @@ def _close(
     return closed
 
 
-def _conditions(which: DeadFilter) -> list[sa.ColumnElement[bool]]:
-    conditions: list[sa.ColumnElement[bool]] = []
-    if which.policy is not None:
-        conditions.append(policies.c.name == which.policy)
-    if which.failure_class is not None:
-        conditions.append(operations.c.failure_class == which.failure_class)
-    if which.ids is not None:
-        conditions.append(operations.c.operation_id.between(*which.ids))
-    if which.superseded:
-        conditions.append(policies.c.current.is_(False))
-    return conditions
+def _following(connection: sa.Connection, operation_id: bytes) -> sa.ColumnElement[bool]:
+    """What comes after the operation with this id, in the order of dead letters."""
+    failed_at, id_ = operations.c.first_failed_at, operations.c.id
+    last = connection.execute(
+        sa.select(failed_at, id_).where(operations.c.operation_id == operation_id)
+    ).one_or_none()
+    if last is None or last.first_failed_at is None:
+        raise NotInLedger(f"operation {operation_id.hex()}: it is no dead letter, and never was")
+    return sa.or_(
+        failed_at > last.first_failed_at, sa.and_(failed_at == last.first_failed_at, id_ > last.id)
+    )
 
 
 def _dead_letter(row: Any) -> DeadLetter:

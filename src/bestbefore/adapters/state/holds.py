@@ -11,7 +11,7 @@ from bestbefore.adapters.state.database import Database, maybe_moment, micros, m
 from bestbefore.adapters.state.replay import replays
 from bestbefore.adapters.state.schema import holds
 from bestbefore.domain.hold import Hold, Scope
-from bestbefore.ports.ledger import LedgerError
+from bestbefore.ports.ledger import NotInLedger
 
 _IN_FORCE = (
     sa.select(holds)
@@ -48,9 +48,10 @@ class SqlHolds:
                 at=micros(hold.at),
             )
             .on_conflict_do_nothing(index_elements=["hold_id"])
+            .returning(holds.c.hold_id)
         )
         with self._db.write() as connection:
-            if connection.execute(insert).rowcount:
+            if connection.execute(insert).first() is not None:
                 _note(connection, "hold", hold, hold.by, hold.at)
 
     def remove(self, hold_id: str, by: str, now: datetime) -> Hold:
@@ -59,7 +60,7 @@ class SqlHolds:
                 _IN_FORCE.where(holds.c.hold_id == hold_id), {"now": micros(now)}
             ).one_or_none()
             if row is None:
-                raise LedgerError(
+                raise NotInLedger(
                     f"hold {hold_id}: there is no such hold in force; "
                     "`bestbefore hold list` shows them"
                 )

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from psycopg.types.string import StrDumperUnknown, TextLoader
 
 from bestbefore.adapters.state.replay import Interrupted
-from bestbefore.ports.ledger import LedgerError
+from bestbefore.ports.ledger import LedgerUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +129,7 @@ class Server:
                             "the state database is out of reach, waiting for it: %s", _said(error)
                         )
                 if not self._has_answered or self.give_up() or now >= deadline:
-                    raise LedgerError(self._refused(error)) from error
+                    raise LedgerUnavailable(self._refused(error)) from error
             else:
                 self._has_answered = True
                 return connection
@@ -180,7 +180,7 @@ class Server:
                 undone=False,
             )
         if isinstance(error, sa.exc.OperationalError) or state in _NOT_ALLOWED:
-            return LedgerError(self._refused(error))
+            return LedgerUnavailable(self._refused(error))
         return error
 
     def dispose(self) -> None:

@@ -99,6 +99,22 @@ class StateQueue:
             self._db.ring(connection)
 
 
+def claim_one(
+    connection: sa.Connection, operation_id: bytes, policy: int, now: datetime, lease: timedelta
+) -> Operation | None:
+    """Claim the operation with this id if it is due, whatever came of its last delivery."""
+    token = secrets.randbits(62)
+    claim = {
+        "operation": operation_id,
+        "policy": policy,
+        "now": micros(now),
+        "until": micros(now + lease),
+        "claim": token,
+    }
+    row = connection.execute(_CLAIM_ONE, claim).one_or_none()
+    return None if row is None else _operation(row, token)
+
+
 def change_claimed(
     connection: sa.Connection, claimed: Sequence[Operation], change: sa.Update
 ) -> list[Operation]:
@@ -281,6 +297,24 @@ def _claim(suspects: bool) -> sa.Update:
         )
         .returning(*_CLAIMED)
     )
+
+
+_CLAIM_ONE = (
+    sa.update(operations)
+    .where(
+        operations.c.operation_id == sa.bindparam("operation"),
+        operations.c.policy_id == sa.bindparam("policy"),
+        operations.c.state == sa.literal_column("'pending'"),
+        operations.c.due_at <= sa.bindparam("now"),
+    )
+    .values(
+        due_at=sa.bindparam("until"),
+        token=sa.bindparam("claim"),
+        deliveries=operations.c.deliveries + 1,
+        company=1,
+    )
+    .returning(*_CLAIMED)
+)
 
 
 _CLAIM = _claim(suspects=False)

@@ -15,6 +15,7 @@ from bestbefore.adapters.state.replay import replays
 from bestbefore.adapters.state.schema import (
     events,
     failures,
+    incidents,
     operations,
     policies,
     row_batches,
@@ -27,12 +28,15 @@ from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.policy import decided_rows
 from bestbefore.domain.rows import RowSource
 from bestbefore.domain.run import Run
-from bestbefore.domain.states import State
+from bestbefore.domain.states import RunState, State
 from bestbefore.domain.versions import Versions
 from bestbefore.ports.records import (
+    EVERY_EVENT,
     ArchiveRecord,
     Attempt,
     Event,
+    EventFilter,
+    Incident,
     OperationFilter,
     OperationRecord,
     PolicyRecord,
@@ -84,9 +88,24 @@ class SqlRecords:
     def __init__(self, database: Database) -> None:
         self._db = database
 
-    def runs(self, policy: str | None = None, limit: int | None = None) -> Sequence[Run]:
+    def runs(
+        self,
+        policy: str | None = None,
+        limit: int | None = None,
+        *,
+        state: RunState | None = None,
+        after: str | None = None,
+    ) -> Sequence[Run]:
         where = [] if policy is None else [policies.c.name == policy]
+        if state is not None:
+            where.append(runs.c.state == state)
         with self._db.read() as connection:
+            if after is not None:
+                last = run_rows.named(connection, after)
+                slot = micros(last.slot)
+                where.append(
+                    sa.or_(runs.c.slot < slot, sa.and_(runs.c.slot == slot, runs.c.id < last.row))
+                )
             return run_rows.load(connection, *where, limit=limit)
 
     def run(self, run_id: str) -> Run:
@@ -157,10 +176,17 @@ class SqlRecords:
             )
             return [attempt_record(row) for row in found]
 
-    def events(self, limit: int) -> Sequence[Event]:
+    def events(
+        self, limit: int, before: int | None = None, which: EventFilter = EVERY_EVENT
+    ) -> Sequence[Event]:
+        newest = sa.select(events).order_by(events.c.id.desc()).limit(limit)
+        if before is not None:
+            newest = newest.where(events.c.id < before)
+        for name in ("action", "by", "policy"):
+            if (value := getattr(which, name)) is not None:
+                newest = newest.where(events.c[name] == value)
         with self._db.read() as connection:
-            found = connection.execute(sa.select(events).order_by(events.c.id.desc()).limit(limit))
-            return [event_record(row) for row in found]
+            return [event_record(row) for row in connection.execute(newest)]
 
     def decisions(self, policy: str | None = None, run_id: str | None = None) -> Iterator[Event]:
         where = [] if policy is None else [events.c.policy == policy]
@@ -185,6 +211,27 @@ class SqlRecords:
                 sa.select(policies.c.decides).join(runs).where(runs.c.id == run.row)
             ).scalar_one()
         return _decided(stored)
+
+    def incidents(
+        self, policy: str | None, failure_class: FailureClass | None, limit: int
+    ) -> Sequence[Incident]:
+        where = [] if policy is None else [policies.c.name == policy]
+        if failure_class is not None:
+            where.append(incidents.c.failure_class == failure_class)
+        with self._db.read() as connection:
+            found = connection.execute(
+                sa.select(incidents, policies)
+                .join(policies, incidents.c.policy_id == policies.c.id)
+                .where(*where)
+                .order_by(incidents.c.n.desc())
+                .limit(limit)
+            )
+            return [
+                Incident(row.incident, row.name, row.version, row.owner, not row.current,
+                         FailureClass(row.failure_class), row.error, row.n, moment(row.first_at),
+                         moment(row.last_at))
+                for row in found
+            ]  # fmt: skip
 
     def verification(self, policy: str) -> Verification | None:
         with self._db.read() as connection:
@@ -372,4 +419,5 @@ def operation_record(row: Any) -> OperationRecord:
         parent=row.whole_id,
         source=None if row.first is None else _source(row.decides),
         restored_at=maybe_moment(row.restored_at),
+        claimed=row.token is not None,
     )

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from bestbefore.ports.ledger import LedgerError
+from bestbefore.ports.ledger import LedgerUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ _TRIES = 5
 _FIRST_WAIT_SECONDS = 0.05
 
 
-class Interrupted(LedgerError):
+class Interrupted(LedgerUnavailable):
     """The server chose a transaction to be rolled back, or the connection broke.
 
     ``undone`` says that nothing of it was kept; otherwise it broke during the commit, and nobody
@@ -32,7 +32,7 @@ class Interrupted(LedgerError):
         self.undone = undone
 
 
-class Full(LedgerError):
+class Full(LedgerUnavailable):
     """No space is left for the ledger, and nothing of the transaction was kept.
 
     ``wait`` passes the time until it may be tried again; False where nobody waits for that.

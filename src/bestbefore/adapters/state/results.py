@@ -1,5 +1,6 @@
 """What came of claimed operations, as functions on an open transaction."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -7,6 +8,7 @@ import sqlalchemy as sa
 
 from bestbefore.adapters.state import batch_changes, counters, followers
 from bestbefore.adapters.state import copies as copy_rows
+from bestbefore.adapters.state import incidents as incident_rows
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.counters import Counts, put, put_seconds
 from bestbefore.adapters.state.database import Database, micros
@@ -56,6 +58,7 @@ class _Changes:
         self._counts: dict[int, dict[str, int]] = {}
         self._tallies: dict[tuple[int, str], dict[str, tuple[int, int]]] = {}
         self._for_good: dict[int, Counts] = {}
+        self.incidents: Counter[incident_rows.Kind] = Counter()
 
     def count(self, run: int, **by: int) -> None:
         counts = self._counts.setdefault(run, {})
@@ -81,6 +84,7 @@ class _Changes:
             run_rows.tally(database, connection, run, kind, names)
         for policy, for_good in sorted(self._for_good.items()):
             counters.add(database, connection, policy, for_good)
+        incident_rows.grow(database, connection, self.incidents, now)
 
 
 _FAIL = sa.update(operations).where(
@@ -193,6 +197,11 @@ def _fail(
     died = isinstance(settlement, Died)
     failure = decision.failure
     held = not died and failure.failure_class is FailureClass.HELD
+    incident = None
+    if died:
+        incident = incident_rows.kind(
+            operation.policy, failure.failure_class, failure.error, operation.key
+        )
     updated = connection.execute(
         _FAIL.values(
             state=State.DEAD if died else State.PENDING,
@@ -203,6 +212,7 @@ def _fail(
             budget=dump_budget(decision.budget),
             failure_class=failure.failure_class,
             error=failure.error,
+            incident=None if incident is None else incident.name,
             first_failed_at=sa.func.coalesce(operations.c.first_failed_at, micros(now)),
             last_failed_at=micros(now),
         ),
@@ -220,8 +230,9 @@ def _fail(
         )
     )
     for_good = changed.for_good(operation.policy)
-    if died:
+    if incident is not None:
         changed.count(operation.run, pending=-1, dead=1, held=-operation.held)
+        changed.incidents[incident] += 1
         put(for_good, Count.DIED, failure.failure_class, 1)
         put(for_good, Count.DEAD, failure.failure_class, 1)
     else:

@@ -24,7 +24,7 @@ from bestbefore.domain.counts import Count
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.run import Run, Trigger
 from bestbefore.domain.states import RunState, State, run_may
-from bestbefore.ports.ledger import LedgerError
+from bestbefore.ports.ledger import LedgerError, NotInLedger
 
 PROTECTED, UPLOADS = "protected", "uploads"
 """Kinds of tallies that every run is shown with."""
@@ -49,10 +49,10 @@ def one(connection: sa.Connection, row: int) -> Run:
 
 
 def named(connection: sa.Connection, run_id: str) -> Run:
-    """The run people call *run_id*; raises LedgerError where there is none."""
+    """The run people call *run_id*; raises NotInLedger where there is none."""
     found = load(connection, runs.c.run_id == run_id)
     if not found:
-        raise LedgerError(f"run {run_id}: there is no such run; `bestbefore runs list` shows them")
+        raise NotInLedger(f"run {run_id}: there is no such run; `bestbefore runs list` shows them")
     return found[0]
 
 

@@ -187,6 +187,7 @@ operations = Table(
     Column("follows", Boolean, nullable=False, server_default=text("false")),
     # Pending, and waits for a lock or for what lies under it; `due_at` may be as good as never.
     Column("held", Boolean, nullable=False, server_default=text("false")),
+    Column("incident", LargeBinary(16)),  # of a dead one
     Index("operations_waiting", "run_id", "id", sqlite_where=text("state = 'waiting'"),
           postgresql_where=text("state = 'waiting'")),
     Index("operations_due", "policy_id", "due_at", sqlite_where=text("state = 'pending'"),
@@ -194,6 +195,8 @@ operations = Table(
     Index("operations_dead", "policy_id", "first_failed_at",
           sqlite_where=text("state = 'dead'"), postgresql_where=text("state = 'dead'")),
     Index("operations_dead_by_class", "policy_id", "failure_class", "first_failed_at",
+          sqlite_where=text("state = 'dead'"), postgresql_where=text("state = 'dead'")),
+    Index("operations_incident", "incident", "first_failed_at",
           sqlite_where=text("state = 'dead'"), postgresql_where=text("state = 'dead'")),
     Index("operations_candidates", "candidate_of",
           sqlite_where=text("candidate_of IS NOT NULL"),
@@ -246,6 +249,21 @@ failures = Table(
     Column("by", String, nullable=False),
 )
 
+# How many dead letters of a policy version have one cause.
+incidents = Table(
+    "incidents",
+    metadata,
+    Column("incident", LargeBinary(16), primary_key=True),
+    Column("policy_id", ForeignKey("policies.id"), primary_key=True),
+    Column("failure_class", String, nullable=False),
+    Column("error", Text, nullable=False),  # without what differs from one to the next
+    Column("n", BigInteger, nullable=False),
+    Column("first_at", BigInteger, nullable=False),
+    Column("last_at", BigInteger, nullable=False),
+    Index("incidents_by_size", "n"),
+    sqlite_with_rowid=False,
+)
+
 events = Table(
     "events",
     metadata,
@@ -257,6 +275,9 @@ events = Table(
     Column("run_id", String(12)),
     Column("operation_id", LargeBinary(32)),
     Column("detail", Text, nullable=False),
+    Index("events_by_action", "action", "id"),
+    Index("events_by_person", "by", "id"),
+    Index("events_by_policy", "policy", "id"),
 )
 
 pauses = Table(
@@ -304,6 +325,26 @@ verifications = Table(
     Column("held", BigInteger, nullable=False),
 )
 
+# What was left to do, by policy and minute, for the time a chart shows.
+backlogs = Table(
+    "backlogs",
+    metadata,
+    Column("policy", String, primary_key=True),
+    Column("at", BigInteger, primary_key=True),
+    Column("backlog", BigInteger, nullable=False),
+    Index("backlogs_by_time", "at"),
+    sqlite_with_rowid=False,
+)
+
+# Who is signed in to the dashboard. The cookie itself is stored nowhere.
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("digest", LargeBinary(32), primary_key=True),
+    Column("token", LargeBinary(32), nullable=False),  # its digest
+    Column("until", BigInteger, nullable=False),
+)
+
 upkeep = Table(
     "upkeep",
     metadata,
@@ -346,6 +387,34 @@ row_paces = Table(
     Column("reason", Text),  # what all work on it waits for
     Column("until", BigInteger),
     Column("said_at", BigInteger, nullable=False, server_default=text("0")),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("digest", LargeBinary(32), nullable=False, unique=True),  # of the token, never itself
+    Column("scopes", String, nullable=False),
+    Column("until", BigInteger),
+    Column("by", String, nullable=False),
+    Column("at", BigInteger, nullable=False),
+)
+
+deliveries = Table(
+    "deliveries",
+    metadata,
+    Column("sender_id", String, primary_key=True),
+    Column("until", BigInteger, nullable=False, index=True),
+)
+
+answers = Table(
+    "answers",
+    metadata,
+    Column("key", LargeBinary(32), primary_key=True),
+    Column("request", LargeBinary(32), nullable=False),
+    Column("status", Integer),  # of the answer, once there is one
+    Column("body", LargeBinary),
+    Column("until", BigInteger, nullable=False, index=True),
 )
 
 schedules = Table(

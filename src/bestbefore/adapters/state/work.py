@@ -9,10 +9,11 @@ import sqlalchemy as sa
 
 from bestbefore.adapters.state import batches, counters, results
 from bestbefore.adapters.state import copies as copy_rows
+from bestbefore.adapters.state import incidents as incident_rows
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, chunks, maybe_moment, micros, moment
 from bestbefore.adapters.state.followers import Purging
-from bestbefore.adapters.state.queue import dump_budget
+from bestbefore.adapters.state.queue import claim_one, dump_budget
 from bestbefore.adapters.state.replay import replays
 from bestbefore.adapters.state.schema import (
     failures,
@@ -125,6 +126,12 @@ class SqlWorkLedger:
                 )
             ).scalar_one()
 
+    def claim(
+        self, operation_id: bytes, policy: int, now: datetime, lease: timedelta
+    ) -> Operation | None:
+        with self._db.write(shared=True) as connection:
+            return claim_one(connection, operation_id, policy, now, lease)
+
     def record(self, settlements: Sequence[Settlement], by: str, now: datetime) -> list[Operation]:
         purging = self._purging.of(s.operation.policy for s in settlements)
         with self._db.write(shared=not purging) as connection:
@@ -187,6 +194,7 @@ class SqlWorkLedger:
                     (Count.DEAD, crashed): (n, 0),
                 }
                 counters.add(self._db, connection, policy, died)
+            incident_rows.buried(self._db, connection, [row.id for row in found], now)
             return len(found)
 
     def leftovers(self, now: datetime) -> Sequence[Leftover]:

@@ -1,16 +1,18 @@
 """What the sections of a file that fits become."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from bestbefore.app.settings.model import DatabaseSettings, ThrottleSettings
+from bestbefore.app.settings.model import DatabaseSettings, ServeSettings, ThrottleSettings
 from bestbefore.app.settings.schema import (
     ArchiveSection,
     DatabaseSection,
     ObjectsSection,
     PolicySection,
     RowsSection,
+    ServeSection,
 )
+from bestbefore.app.settings.serve_values import hmac_key
 from bestbefore.app.settings.urls import home
 from bestbefore.domain.archive import Archive
 from bestbefore.domain.failure import Attempts
@@ -20,6 +22,22 @@ from bestbefore.domain.rows import FileArchive, Partitions, RowSource, TableArch
 from bestbefore.domain.versions import Versions
 
 _BATCHES_AT_A_TIME = 4
+
+
+def serve(
+    written: ServeSection, hmac_secrets: Sequence[str], trigger_secrets: Sequence[str]
+) -> ServeSettings:
+    """``[serve]``, with the secrets that its sources led to."""
+    return ServeSettings(
+        written.host,
+        written.port,
+        written.public_url,
+        tuple(map(hmac_key, hmac_secrets)),
+        tuple(trigger_secrets),
+        written.hmac_header,
+        written.hmac_tolerance,
+        written.redact_keys,
+    )
 
 
 def database(name: str, written: DatabaseSection, url: str, http: str | None) -> DatabaseSettings:

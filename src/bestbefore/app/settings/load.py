@@ -13,6 +13,7 @@ from bestbefore.app.settings import (
     row_rules,
     row_values,
     rules,
+    serve_values,
     shape,
     values,
 )
@@ -20,7 +21,6 @@ from bestbefore.app.settings.model import (
     SQLITE,
     QueueSettings,
     ScheduleSettings,
-    ServeSettings,
     Settings,
     StateSettings,
     StoreSettings,
@@ -56,6 +56,11 @@ def load(path: Path, environ: Mapping[str, str]) -> Settings:
         for name, database in part(raw, "databases").items()
         if isinstance(database, dict)
     }
+    serve = part(raw, "serve")
+    hmac_secrets = sources.values(serve, ("serve",), "hmac_secret", serve_values.hmac_secret)
+    trigger_secrets = sources.values(
+        serve, ("serve",), "trigger_secret", serve_values.trigger_secret
+    )
     problems += sources.problems
     if file is None or problems:
         raise ConfigError(str(path), problems)
@@ -84,12 +89,12 @@ def load(path: Path, environ: Mapping[str, str]) -> Settings:
         path=path,
         state=StateSettings(url, file.state.keep),
         queue=QueueSettings(file.queue.kind, file.queue.lease),
+        serve=built.serve(file.serve, hmac_secrets, trigger_secrets),
         stores=MappingProxyType(stores),
         databases=MappingProxyType(databases),
         policies=MappingProxyType(policies),
         warnings=tuple(_warnings(file)),
         schedule=ScheduleSettings(**file.schedule.model_dump()),
-        serve=ServeSettings(file.serve.redact_keys),
     )
     if exposed := list(_exposed(settings)):
         raise ConfigError(str(path), exposed)
@@ -196,6 +201,14 @@ def _warnings(file: File) -> Iterator[Finding]:
                 Level.WARNING,
                 f"{dotted(('databases', name, 'url'))} holds a password in the file itself",
                 "use url_env or url_file",
+            )
+    for name in ("hmac_secret", "trigger_secret"):
+        if getattr(file.serve, name):
+            yield Finding(
+                "secret-in-file",
+                Level.WARNING,
+                f"serve.{name} stands in the file itself",
+                f"use {name}_env or {name}_file",
             )
     for name, store in file.stores.items():
         if store.secret_access_key is not None:

@@ -114,8 +114,16 @@ class DatabaseSettings:
 
 @dataclass(frozen=True, slots=True)
 class ServeSettings:
-    """``[serve]``"""
+    """The HTTP side. Any of the ``hmac_keys``, and any of the ``trigger_secrets``, is good: there
+    are two while one replaces the other. ``hmac_header`` is in lower case."""
 
+    host: str = "127.0.0.1"
+    port: int = 8080
+    public_url: str | None = None
+    hmac_keys: tuple[bytes, ...] = field(default=(), repr=False)
+    trigger_secrets: tuple[str, ...] = field(default=(), repr=False)
+    hmac_header: str = "webhook-signature"
+    hmac_tolerance: timedelta = timedelta(minutes=5)
     redact_keys: bool = False
 
 
@@ -129,9 +137,9 @@ class Settings:
     stores: Mapping[str, StoreSettings]
     databases: Mapping[str, DatabaseSettings]
     policies: Mapping[str, Policy]
+    serve: ServeSettings = ServeSettings()
     warnings: Sequence[Finding] = ()
     schedule: ScheduleSettings = ScheduleSettings()
-    serve: ServeSettings = ServeSettings()
 
     @property
     def evidence(self) -> Path:

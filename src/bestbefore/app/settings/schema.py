@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
 
-from bestbefore.app.settings import later, row_values, spans, values
+from bestbefore.app.settings import later, row_values, serve_values, spans, values
 from bestbefore.app.settings.problems import Place
 from bestbefore.domain.failure import Attempts
 from bestbefore.domain.policy import Reach
@@ -26,6 +26,10 @@ Tries = Annotated[int, Field(ge=1, le=100)]
 Count = Annotated[int, Field(ge=1, le=10**15)]
 Table = Annotated[str, AfterValidator(row_values.table)]
 Wait = Annotated[timedelta, PlainValidator(spans.wait)]
+
+Secrets = Annotated[tuple[str, ...], PlainValidator(serve_values.one_or_more(values.filled))]
+Variables = Annotated[tuple[str, ...], PlainValidator(serve_values.one_or_more(values.variable))]
+Files = Annotated[tuple[str, ...], PlainValidator(serve_values.one_or_more(values.resolved))]
 
 
 class Section(BaseModel):
@@ -50,6 +54,25 @@ class QueueSection(Section):
     lease: Annotated[timedelta, PlainValidator(spans.lease)] = spans.SHORTEST_LEASE
 
 
+class ServeSection(Section):
+    """``[serve]``"""
+
+    host: Annotated[str, AfterValidator(serve_values.host)] = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8080
+    public_url: Annotated[str, AfterValidator(serve_values.public_url)] | None = None
+    hmac_secret: Secrets = ()
+    hmac_secret_env: Variables = ()
+    hmac_secret_file: Files = ()
+    trigger_secret: Secrets = ()
+    trigger_secret_env: Variables = ()
+    trigger_secret_file: Files = ()
+    hmac_header: Annotated[str, AfterValidator(serve_values.header)] = serve_values.STANDARD_HEADER
+    hmac_tolerance: Annotated[timedelta, PlainValidator(spans.hmac_tolerance)] = timedelta(
+        minutes=5
+    )
+    redact_keys: bool = False
+
+
 class ScheduleSection(Section):
     """``[schedule]``"""
 
@@ -58,12 +81,6 @@ class ScheduleSection(Section):
     early_tolerance: Annotated[timedelta, PlainValidator(spans.early_tolerance)] = timedelta(
         seconds=60
     )
-
-
-class ServeSection(Section):
-    """``[serve]``"""
-
-    redact_keys: bool = False
 
 
 class StoreSection(Section):
@@ -199,8 +216,8 @@ class File(Section):
 
     state: StateSection = StateSection()
     queue: QueueSection = QueueSection()
-    schedule: ScheduleSection = ScheduleSection()
     serve: ServeSection = ServeSection()
+    schedule: ScheduleSection = ScheduleSection()
     stores: dict[str, StoreSection] = {}
     databases: dict[str, DatabaseSection] = {}
     policies: dict[str, PolicySection] = {}
@@ -213,8 +230,8 @@ SECTIONS: Mapping[Place, type[Section]] = {
     (): File,
     ("state",): StateSection,
     ("queue",): QueueSection,
-    ("schedule",): ScheduleSection,
     ("serve",): ServeSection,
+    ("schedule",): ScheduleSection,
     ("stores", "*"): StoreSection,
     ("databases", "*"): DatabaseSection,
     ("databases", "*", "throttle"): ThrottleSection,

@@ -7,7 +7,15 @@ from typing import Any
 from bestbefore.app.settings.problems import Place, Problem, Unfit
 from bestbefore.app.settings.values import variable
 
-SECRETS = ("url", "endpoint_url", "access_key_id", "secret_access_key", "http")
+SECRETS = (
+    "url",
+    "endpoint_url",
+    "access_key_id",
+    "secret_access_key",
+    "http",
+    "hmac_secret",
+    "trigger_secret",
+)
 """Keys that also come as ``*_env`` and ``*_file``, and whose values no message shows."""
 
 _MOST_BYTES = 64 * 1024
@@ -44,6 +52,23 @@ class Sources:
         except Unfit as fault:
             self._problem(where, fault.message, fault.remedy)
             return None
+
+    def values(
+        self,
+        section: Mapping[str, Any],
+        place: Place,
+        name: str,
+        check: Callable[[str], str] | None = None,
+    ) -> tuple[str, ...]:
+        """As `value`, where each source may also be a list; empty without one."""
+        given = [key for key in (name, f"{name}_env", f"{name}_file") if key in section]
+        written = section[given[0]] if len(given) == 1 else None
+        found = (
+            [self.value({given[0]: one}, place, name, check) for one in written]
+            if isinstance(written, list)
+            else [self.value(section, place, name, check)]
+        )
+        return tuple(value for value in found if value is not None)
 
     def _read(self, key: str, name: str, written: str) -> str:
         if key == name:

@@ -43,6 +43,11 @@ def synchronous_within(value: object) -> timedelta:
     return _span(value, "1s", "10min", '"10s"')
 
 
+def hmac_tolerance(value: object) -> timedelta:
+    """``[serve] hmac_tolerance``: how far a signature's time may be from ours, either way."""
+    return _span(value, "1s", "1h", '"5min"')
+
+
 def window(value: object) -> tuple[time, time]:
     """Two times of day, from the first until the second, maybe over midnight."""
     found = _WINDOW.fullmatch(value) if isinstance(value, str) else None

@@ -1,0 +1,135 @@
+"""What people decide. Everything here is written down as an event under the caller's name."""
+
+from fastapi import APIRouter
+
+from bestbefore.app import holding
+from bestbefore.ports.ledger import DeadFilter
+from bestbefore.read.documents import Document, hold_document, shown_run_document, when
+from bestbefore.stages.redrive import redrive as send_again
+from bestbefore.web import documents
+from bestbefore.web.asked import (
+    Cancel,
+    Discard,
+    HoldAsked,
+    HoldPath,
+    PauseAsked,
+    PolicyPath,
+    Redrive,
+    RunPath,
+    Which,
+)
+from bestbefore.web.auth import Operator
+from bestbefore.web.desk import Here
+from bestbefore.web.problems import documented
+
+routes = APIRouter(prefix="/v1", responses=documented(401, 403, 409, 413, 422, 429, 503))
+
+_UNKNOWN = documented(404)
+
+
+@routes.post("/runs/{run_id}/approve", response_model=documents.ShownRun, responses=_UNKNOWN)
+def approve(desk: Here, caller: Operator, run_id: RunPath) -> Document:
+    """Release a parked run exactly as it is shown."""
+    system = desk.system
+    system.plans.approve(run_id, caller.name, system.clock.now())
+    return shown_run_document(system.records, run_id)
+
+
+@routes.post("/runs/{run_id}/cancel", response_model=documents.ShownRun, responses=_UNKNOWN)
+def cancel(desk: Here, caller: Operator, run_id: RunPath, asked: Cancel | None = None) -> Document:
+    """End a run: what no worker has in hand stays where it is."""
+    system = desk.system
+    reason = (asked or Cancel()).reason
+    system.plans.cancel(run_id, reason, caller.name, system.clock.now())
+    return shown_run_document(system.records, run_id)
+
+
+@routes.post("/dead-letters/redrive", response_model=documents.Redriven)
+def redrive(desk: Here, caller: Operator, asked: Redrive) -> Document:
+    """Send dead letters again, each with a fresh budget and the same id. Correct the source
+    first."""
+    system = desk.system
+    done = send_again(
+        system.dead_letters,
+        _filter(asked),
+        system.clock,
+        caller.name,
+        rate=asked.rate,
+        canary=asked.canary,
+        dry_run=asked.dry_run,
+    )
+    return {
+        "redriven": 0 if asked.dry_run else done.redriven,
+        "would_redrive": done.redriven if asked.dry_run else 0,
+        "refused": done.refused,
+        "remaining": done.remaining,
+        "dry_run": asked.dry_run,
+    }
+
+
+@routes.post("/dead-letters/discard", response_model=documents.Discarded)
+def discard(desk: Here, caller: Operator, asked: Discard) -> Document:
+    """Close dead letters without deleting anything."""
+    letters = desk.system.dead_letters
+    rows = [letter.row for letter in letters.dead(_filter(asked))]
+    if asked.dry_run:
+        return {"discarded": 0, "would_discard": len(rows)}
+    done = letters.discard(rows, asked.reason, caller.name, desk.system.clock.now())
+    return {"discarded": done, "would_discard": 0}
+
+
+@routes.post("/holds", response_model=documents.AddedHold, status_code=201, responses=_UNKNOWN)
+def hold(desk: Here, caller: Operator, asked: HoldAsked) -> Document:
+    """Put a hold in force: no worker deletes under it once the batch it has in hand is done."""
+    system = desk.system
+    scope = holding.scope_of(system, asked.policy, asked.store, asked.bucket, asked.prefix)
+    added = holding.hold(system, scope, asked.reason, asked.until, caller.name)
+    return hold_document(added) | {"policies": holding.concerned(system, scope)}
+
+
+@routes.delete("/holds/{hold_id}", response_model=documents.Hold, responses=_UNKNOWN)
+def remove_hold(desk: Here, caller: Operator, hold_id: HoldPath) -> Document:
+    """Lift a hold; the next run plans what was under it."""
+    system = desk.system
+    return hold_document(system.holds.remove(hold_id, caller.name, system.clock.now()))
+
+
+@routes.post("/pauses", response_model=documents.Pause, status_code=201, responses=_UNKNOWN)
+def pause(desk: Here, caller: Operator, asked: PauseAsked) -> Document:
+    """Stop work on a policy, or on every policy, within one batch."""
+    system = desk.system
+    if asked.policy is not None:
+        system.policy(asked.policy)
+    system.controls.pause(asked.policy, asked.reason, asked.until, caller.name, system.clock.now())
+    return {"paused": asked.policy or "*", "reason": asked.reason, "until": when(asked.until)}
+
+
+@routes.delete("/pauses", response_model=documents.Resumed)
+def resume_all(desk: Here, caller: Operator) -> Document:
+    """Lift the pause of every policy; one of a single policy stays."""
+    return _resume(desk, caller.name, None)
+
+
+@routes.delete("/pauses/{policy}", response_model=documents.Resumed)
+def resume(desk: Here, caller: Operator, policy: PolicyPath) -> Document:
+    """Lift the pause of one policy."""
+    return _resume(desk, caller.name, policy)
+
+
+def _resume(desk: Here, by: str, policy: str | None) -> Document:
+    system = desk.system
+    now = system.clock.now()
+    lifted = system.controls.resume_work(policy, by, now)
+    backlog = {
+        record.name: record.backlog
+        for record in system.records.policies(now)
+        if policy in (None, record.name)
+    }
+    return {"resumed": lifted, "backlog": backlog}
+
+
+def _filter(asked: Which) -> DeadFilter:
+    ids = None if asked.ids is None else frozenset(map(bytes.fromhex, asked.ids))
+    return DeadFilter(
+        asked.policy, asked.failure_class, superseded=asked.superseded or None, among=ids
+    )
