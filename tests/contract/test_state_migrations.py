@@ -148,7 +148,7 @@ def test_dead_letters_of_an_older_ledger_are_counted_by_their_cause(url: str) ->
     _prepare_0006(url)
     engine = sa.create_engine(url, poolclass=sa.NullPool)
     with engine.begin() as connection:
-        for n, key in enumerate(("exports/c", "exports/d")):
+        for n, key in enumerate(("exports/d", "exports/e")):
             connection.execute(
                 sa.text(
                     "INSERT INTO operations (operation_id, run_id, policy_id, state, key, etag, "
@@ -158,19 +158,20 @@ def test_dead_letters_of_an_older_ledger_are_counted_by_their_cause(url: str) ->
                 ),
                 {"id": bytes([n]) * 32, "key": key, "error": f"s3://b/{key}: denied", "at": n + 1},
             )
-        connection.exec_driver_sql("UPDATE runs SET planned = 4, dead = 2")
+        connection.exec_driver_sql("UPDATE runs SET planned = 5, dead = 3")
     engine.dispose()
     database = Database(url)
     database.prepare()
 
     ledger = RowLedger(all_sides(database))
-    (incident,) = ledger.records.incidents(None, None, 10)
+    incident, other = ledger.records.incidents(None, None, 10)
+    assert (other.n, other.error) == (1, "no")
     assert (incident.n, incident.error) == (2, "s3://b/…: denied")
     assert incident.first_at < incident.last_at
     letters = ledger.dead_letters.dead(DeadFilter(incident=incident.incident))
-    assert [letter.key for letter in letters] == ["exports/c", "exports/d"]
+    assert [letter.key for letter in letters] == ["exports/d", "exports/e"]
     ledger.dead_letters.discard([letter.row for letter in letters], "over", "boss", SLOT)
-    assert ledger.records.incidents(None, None, 10) == []
+    assert ledger.records.incidents(None, None, 10) == [other]
     database.dispose()
 
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import click
 
+from bestbefore.app import pausing
 from bestbefore.cli.context import Moment, emit, opened, verb
 from bestbefore.cli.text import printable
-from bestbefore.read.documents import Document, when
+from bestbefore.read.documents import Document
 
 _policy = click.argument("policy", required=False)
 
@@ -25,18 +26,7 @@ def pause(
     Its slots are missed meanwhile, and reported as such. What somebody plans by hand is planned.
     """
     with opened(config) as system:
-        if policy is not None:
-            system.policy(policy)
-        misses = system.schedule.pause(policy, reason, until, system.person)
-    document = {
-        "paused": policy or "*",
-        "reason": reason,
-        "until": when(until),
-        "misses": [
-            {"policy": name, "first": when(missed.first), "slots": missed.slots}
-            for name, missed in misses.items()
-        ],
-    }
+        document = pausing.pause(system, policy, reason, until, system.person)
     emit(as_json, document, lambda: _paused(document))
 
 
@@ -46,20 +36,7 @@ def pause(
 def resume(config: Path, as_json: bool, policy: str | None) -> None:
     """Lift the pause of POLICY, or the one of every policy, and say what comes first."""
     with opened(config) as system:
-        lifted, coming = system.schedule.resume(policy, system.person)
-        backlog = {
-            record.name: record.backlog
-            for record in system.records.policies(system.clock.now())
-            if policy in (None, record.name)
-        }
-    document = {
-        "resumed": lifted,
-        "backlog": backlog,
-        "first": [
-            {"policy": name, "slot": when(first.slot), "now": first.now, "paused": first.paused}
-            for name, first in coming.items()
-        ],
-    }
+        document = pausing.resume(system, policy, system.person)
     emit(as_json, document, lambda: _resumed(document, policy))
 
 

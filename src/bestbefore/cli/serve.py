@@ -1,5 +1,6 @@
 """`serve`."""
 
+import os
 import socket
 import threading
 from collections.abc import Callable
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from bestbefore.app import logs
 from bestbefore.app.backlogs import watch
 from bestbefore.app.listening import address, is_loopback, listen
 from bestbefore.app.service import Service
@@ -48,6 +50,7 @@ def serve(
     stopping = threading.Event()
     with opened(config, warn=True) as system:
         there = system.settings.serve
+        logs.set_up(os.environ, "json", redact=there.redact_keys)
         host = host or there.host
         _require_authentication(system, host)
         system.connect()  # now, and not while the first caller waits
@@ -94,8 +97,8 @@ def loops(
     }
     if work:
         found["worker"] = run_worker
-    if schedule and (ticker := getattr(system, "ticker", None)) is not None:
-        found["ticker"] = lambda: ticker(stopping.is_set).run()
+    if schedule:
+        found["ticker"] = lambda: system.ticker(stopping.is_set).run()
     return found
 
 

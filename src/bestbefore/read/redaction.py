@@ -25,7 +25,7 @@ def _redacted(value: Any, keys: tuple[str, ...]) -> Any:
     if isinstance(value, Mapping):
         keys = (*keys, *_keys_of(value))
         return {name: _field(name, field, keys) for name, field in value.items()}
-    if isinstance(value, list | tuple):
+    if type(value) in (list, tuple):  # a named one is no part of a document
         return [_redacted(item, keys) for item in value]
     return veil_within(value, keys) if isinstance(value, str) else value
 

@@ -1,13 +1,16 @@
 """The application: routes, and around them who may ask, how much, and what every answer says."""
 
 from importlib import metadata
+from typing import Any
 
 from fastapi import FastAPI
+from fastapi.responses import JSONResponse
 from starlette.middleware import Middleware
 
 from bestbefore.web import (
     problems,
     routes_health,
+    routes_metrics,
     routes_operate,
     routes_read,
     routes_trigger,
@@ -22,6 +25,13 @@ from bestbefore.web.repeats import Repeats
 def create_app(desk: Desk) -> FastAPI:
     """The HTTP side of *desk*."""
     system = desk.system
+
+    class Answer(JSONResponse):
+        """Every document that a route returns, as it may be shown."""
+
+        def render(self, content: Any) -> bytes:
+            return super().render(system.shown(content))
+
     app = FastAPI(
         title="bestbefore",
         version=metadata.version("bestbefore"),
@@ -29,6 +39,7 @@ def create_app(desk: Desk) -> FastAPI:
         docs_url=None,  # its pages load scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
+        default_response_class=Answer,
         middleware=[
             Middleware(Outermost),
             Middleware(WithDashboard, dashboard=create_dashboard(desk)),
@@ -44,6 +55,6 @@ def create_app(desk: Desk) -> FastAPI:
     )
     app.state.desk = desk
     problems.handle(app)
-    for module in (routes_trigger, routes_read, routes_operate, routes_health):
+    for module in (routes_trigger, routes_read, routes_operate, routes_health, routes_metrics):
         app.include_router(module.routes)
     return app

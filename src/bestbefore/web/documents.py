@@ -185,13 +185,21 @@ class Pause(Shown):
     paused: str = Field(examples=["weekly-digest-exports"])
     reason: str = Field(examples=["audit"])
     until: str | None = Field(examples=[None])
+    misses: list[dict[str, Any]] = Field(
+        examples=[[{"policy": "digests", "first": "2026-07-10T02:00:00Z", "slots": None}]]
+    )
 
 
 class Resumed(Shown):
-    """Whether there was a pause, and the backlog by policy."""
+    """Whether there was a pause, the backlog by policy, and what comes first."""
 
     resumed: bool
     backlog: dict[str, int] = Field(examples=[{"weekly-digest-exports": 0}])
+    first: list[dict[str, Any]] = Field(
+        examples=[
+            [{"policy": "digests", "slot": "2026-07-10T02:00:00Z", "now": False, "paused": None}]
+        ]
+    )
 
 
 class Status(Shown):

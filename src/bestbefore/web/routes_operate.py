@@ -2,9 +2,9 @@
 
 from fastapi import APIRouter
 
-from bestbefore.app import holding
+from bestbefore.app import holding, pausing
 from bestbefore.ports.ledger import DeadFilter
-from bestbefore.read.documents import Document, hold_document, shown_run_document, when
+from bestbefore.read.documents import Document, hold_document, shown_run_document
 from bestbefore.stages.redrive import redrive as send_again
 from bestbefore.web import documents
 from bestbefore.web.asked import (
@@ -97,35 +97,19 @@ def remove_hold(desk: Here, caller: Operator, hold_id: HoldPath) -> Document:
 @routes.post("/pauses", response_model=documents.Pause, status_code=201, responses=_UNKNOWN)
 def pause(desk: Here, caller: Operator, asked: PauseAsked) -> Document:
     """Stop work on a policy, or on every policy, within one batch."""
-    system = desk.system
-    if asked.policy is not None:
-        system.policy(asked.policy)
-    system.controls.pause(asked.policy, asked.reason, asked.until, caller.name, system.clock.now())
-    return {"paused": asked.policy or "*", "reason": asked.reason, "until": when(asked.until)}
+    return pausing.pause(desk.system, asked.policy, asked.reason, asked.until, caller.name)
 
 
 @routes.delete("/pauses", response_model=documents.Resumed)
 def resume_all(desk: Here, caller: Operator) -> Document:
     """Lift the pause of every policy; one of a single policy stays."""
-    return _resume(desk, caller.name, None)
+    return pausing.resume(desk.system, None, caller.name)
 
 
 @routes.delete("/pauses/{policy}", response_model=documents.Resumed)
 def resume(desk: Here, caller: Operator, policy: PolicyPath) -> Document:
     """Lift the pause of one policy."""
-    return _resume(desk, caller.name, policy)
-
-
-def _resume(desk: Here, by: str, policy: str | None) -> Document:
-    system = desk.system
-    now = system.clock.now()
-    lifted = system.controls.resume_work(policy, by, now)
-    backlog = {
-        record.name: record.backlog
-        for record in system.records.policies(now)
-        if policy in (None, record.name)
-    }
-    return {"resumed": lifted, "backlog": backlog}
+    return pausing.resume(desk.system, policy, caller.name)
 
 
 def _filter(asked: Which) -> DeadFilter:

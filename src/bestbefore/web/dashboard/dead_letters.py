@@ -72,12 +72,13 @@ def dead_letter(request: Request, desk: Here, operation_id: str) -> Response:
     if found is None:
         raise NotInLedger(f"operation {operation_id}: the ledger knows none of that id")
     this = DeadFilter(among=frozenset({found.operation_id}))
+    letter = next(iter(desk.system.dead_letters.dead(this, 1)), None)
     return page(
         request,
         "dead_letter.html",
         operation=evidence_document(found, records.attempts(found.row)),
         explained=EXPLAINED[found.failure_class] if found.failure_class else None,
-        letter=next(iter(desk.system.dead_letters.dead(this, 1)), None),
+        letter=letter and dead_letter_document(letter),
     )
 
 

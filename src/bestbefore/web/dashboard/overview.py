@@ -4,10 +4,10 @@ from datetime import datetime, timedelta
 
 from fastapi import APIRouter, Request, Response
 
-from bestbefore.app.schedule import Coming
+from bestbefore.app import pausing
 from bestbefore.app.system import System
 from bestbefore.domain.states import RunState
-from bestbefore.read.documents import Document, run_document, when
+from bestbefore.read.documents import Document, run_document
 from bestbefore.read.slots import calendar_document
 from bestbefore.web.dashboard.pages import done, page
 from bestbefore.web.dashboard.visits import Action, Visitor, field, reason
@@ -54,14 +54,12 @@ def _calendars(system: System, now: datetime) -> dict[str, list[Document]]:
 def pause(desk: Here, visit: Visitor, form: Action) -> Response:
     """Stop work on a policy, or on every one."""
     system, policy = desk.system, field(form, "policy") or None
-    if policy is not None:
-        system.policy(policy)
-    misses = system.schedule.pause(policy, reason(form), None, visit.principal.name)
+    paused = pausing.pause(system, policy, reason(form), None, visit.principal.name)
     said = [f"Paused {policy or 'every policy'}: workers stop within one batch."]
     said += [
-        f"{name} misses every slot from {when(of.first)} on."
-        for name, of in misses.items()
-        if of.first is not None
+        f"{of['policy']} misses every slot from {of['first']} on."
+        for of in paused["misses"]
+        if of["first"] is not None
     ]
     return done("/", " ".join(said))
 
@@ -70,16 +68,17 @@ def pause(desk: Here, visit: Visitor, form: Action) -> Response:
 def resume(desk: Here, visit: Visitor, form: Action) -> Response:
     """Lift a pause, and say what comes first."""
     policy = field(form, "policy") or None
-    lifted, coming = desk.system.schedule.resume(policy, visit.principal.name)
+    resumed = pausing.resume(desk.system, policy, visit.principal.name)
     what = policy or "every policy"
-    said = [f"Resumed {what}." if lifted else f"There was no pause of {what}."]
-    said += [_first(name, first) for name, first in coming.items()]
+    said = [f"Resumed {what}." if resumed["resumed"] else f"There was no pause of {what}."]
+    said += [_first(first) for first in resumed["first"]]
     return done("/", " ".join(said))
 
 
-def _first(name: str, first: Coming) -> str:
-    if first.paused:
-        return f"{name} stays paused: {first.paused}."
-    if first.now:
-        return f"{name}: one run starts now, for the missed slot {when(first.slot)}."
-    return f"{name}: nothing starts now; its next slot is {when(first.slot)}."
+def _first(first: Document) -> str:
+    name = first["policy"]
+    if first["paused"]:
+        return f"{name} stays paused: {first['paused']}."
+    if first["now"]:
+        return f"{name}: one run starts now, for the missed slot {first['slot']}."
+    return f"{name}: nothing starts now; its next slot is {first['slot']}."

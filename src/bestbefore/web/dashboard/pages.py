@@ -108,12 +108,13 @@ def page(request: Request, template: str, code: int = 200, **given: object) -> H
     """The page that *template* makes of *given*, with the message of the last action, if any."""
     visit = getattr(request.state, "visit", None)
     message = request.cookies.get(MESSAGE)
+    system = request.app.state.desk.system
     text = _ENVIRONMENT.get_template(template).render(
-        given,
+        system.shown(given),
         visit=visit,
         path=request.url.path,
         message=unquote(message) if message else None,
-        now=request.app.state.desk.system.clock.now(),
+        now=system.clock.now(),
     )
     # What is no Unicode cannot get this far but written out; a page is answered whatever is in it.
     body = text.encode("utf-8", "backslashreplace")
