@@ -14,12 +14,13 @@ from bench import (
     rows_memory,
     rows_postgresql,
     scrape,
+    triggers,
     versions,
 )
 
 _ALL = [
     "objects", "archive", "directory", "versions", "commands", "memory",
-    "rows", "rows-mariadb", "rows-memory", "rows-foreground", "scrape", "dashboard",
+    "rows", "rows-mariadb", "rows-memory", "rows-foreground", "scrape", "dashboard", "triggers",
 ]  # fmt: skip
 
 parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
@@ -52,6 +53,8 @@ if "scrape" in which:
     scrape.measure(arguments.commands)
 if "dashboard" in which:
     dashboard.measure(arguments.commands)
+if "triggers" in which:
+    triggers.measure(arguments.commands)
 if "memory" in which:
     memory.measure()
 if "rows" in which:
