@@ -84,7 +84,8 @@ def test_a_worker_whose_ledger_has_no_space_waits_and_then_completes_everything(
 
         world.work(drain=False, stopping=lambda: world.run(run).completed == len(keys))
 
-        assert 2 <= sum(writes) <= 1 + MINUTES / PROBE, "it looks again every half minute"
+        # Next to those that wait, one that needs no room of its own may have gone through.
+        assert 2 <= sum(writes) <= 2 + MINUTES / PROBE, "it looks again every half minute"
         alerts = [record for record in caplog.records if record.levelno >= logging.WARNING]
         assert ["make space there" in alert.getMessage() for alert in alerts] == [True]
         assert "there is space again" in caplog.text
