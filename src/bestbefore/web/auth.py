@@ -6,8 +6,8 @@ given an address, by a secret in the path. The last two can trigger, and the sig
 
 import hmac
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Protocol
+from collections.abc import Callable, Mapping
+from typing import Annotated
 
 from anyio import to_thread
 from fastapi import Depends, Request
@@ -35,14 +35,6 @@ _BY_PATH = Principal("trigger-secret", frozenset({Scope.TRIGGER}))
 bearer = HTTPBearer(auto_error=False, description="A token of `bestbefore token add`.")
 
 
-class Proof(Protocol):
-    """Another way to be known, such as the dashboard's cookie."""
-
-    def __call__(self, headers: Mapping[str, str], path: str) -> Principal | None:
-        """Who sends this; None where it does not say so in this way."""
-        ...
-
-
 class Gatekeeper:
     """Lets in who is known, and limits how much anybody may ask."""
 
@@ -53,20 +45,16 @@ class Gatekeeper:
         access: Access,
         deliveries: Deliveries,
         clock: Clock,
-        open_paths: frozenset[str] = OPEN,
-        proofs: Sequence[Proof] = (),
     ) -> None:
         self._app = app
         self._serve = serve
         self._access = access
         self._deliveries = deliveries
         self._clock = clock
-        self._open = open_paths
-        self._proofs = proofs
         self._limit = RateLimit()
 
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
-        if scope["path"] in self._open:
+        if scope["path"] in OPEN:
             await self._app(scope, receive, send)
             return
         try:
@@ -99,15 +87,8 @@ class Gatekeeper:
             return _BY_PATH if any(fits) else None
         kind, _, text = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
-            return await to_thread.run_sync(self.by_token, text.strip())
-        for proof in self._proofs:
-            if (found := await to_thread.run_sync(proof, headers, path)) is not None:
-                return found
+            return await to_thread.run_sync(by_token, self._access, self._clock, text.strip())
         return None
-
-    def by_token(self, text: str) -> Principal | None:
-        """Who holds the token *text*; None where there is no such token."""
-        return by_token(self._access, self._clock, text)
 
     async def _signed(self, headers: Mapping[str, str], body: bytes) -> str | None:
         """The id of a delivery that is signed and new; raises Problem for any other."""
