@@ -76,7 +76,8 @@ def test_recording_objects_takes_no_more_statements_than_there_are_kinds_of_resu
         "SELECT policies.versions",
         "UPDATE runs",
         "UPDATE runs",
-        "INSERT INTO",
+        "INSERT INTO",  # the run's tallies
+        "INSERT INTO",  # the policy's counts
     ]
 
 

@@ -113,5 +113,6 @@ def test_a_cutoff_never_lies_in_the_future(cli: Cli, faulty: FaultyS3) -> None:
 
 def test_keys_of_later_versions_are_refused_not_ignored(cli: Cli, faulty: FaultyS3) -> None:
     fill(faulty, 2)
-    cli.policy("exports", more={"catch_up": "next"})
+    cli.extra = '[infrai]\napi_key_env = "INFRAI_API_KEY"\n'
+    cli.write()
     _refused(cli, faulty, "not available yet")

@@ -21,6 +21,7 @@ from support.served import HMAC_KEY, TRIGGER_SECRET, Served, listens_at, signed
 ID, RUN = "0" * 64, "0" * 12
 BY_SCOPE: dict[str, list[tuple[str, str, Any]]] = {
     "read": [
+        ("GET", "/metrics", None),
         ("GET", "/v1/status", None),
         ("GET", "/v1/policies", None),
         ("GET", "/v1/policies/exports", None),
@@ -80,10 +81,12 @@ def test_nobody_is_told_which_paths_there_are(site: Cli) -> None:
     with Served(site) as there:
         answers = [
             there.ask("GET", path, scopes=())
-            for path in ("/openapi.json", "/docs", "/nothing", "/v1/runs/", "/cleanup/plan/x", "/")
+            for path in ("/openapi.json", "/docs", "/nothing", "/v1/runs/", "/cleanup/plan/x")
         ]
         assert {answer.status_code for answer in answers} == {401}
         assert len({answer.text for answer in answers}) == 1
+        # The dashboard's own paths lead to its sign-in, whatever is behind them.
+        assert there.ask("GET", "/", scopes=()).headers["location"].startswith("/sign-in?")
         assert there.ask("GET", "/healthz", scopes=()).text == "yes"
         assert there.ask("GET", "/readyz", scopes=()).text == "yes"
 

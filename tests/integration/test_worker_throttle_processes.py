@@ -98,7 +98,9 @@ def test_three_processes_run_no_more_batches_at_a_time_than_one_may(place: Place
     assert place.read(sa.select(row_slots)) == [], "and they leave nothing behind"
 
 
-@pytest.mark.parametrize("place", [(600, "rows_per_second = 200")], indirect=True)
+@pytest.mark.parametrize(
+    "place", [(600, "rows_per_second = 200\nmax_concurrency = 2")], indirect=True
+)
 def test_two_processes_together_keep_the_rate(place: Place) -> None:
     """By the moments at which the ledger says that batches of 10 rows ended."""
     workers = [place.start("support.harness:worker", "8", "drain") for _ in range(2)]

@@ -103,7 +103,7 @@ def _settings(state: Path, url: str, policy: Policy) -> Settings:
         StateSettings(f"sqlite:///{state}"),
         QueueSettings(),
         {},
-        {"shop": DatabaseSettings("shop", url)},
+        {"shop": DatabaseSettings("shop", url, max_concurrency=4)},
         {policy.name: policy},
     )
 

@@ -508,7 +508,7 @@ class RowReaderContract:
         world.reader.count(SOURCE)
         world.reader.find(SOURCE, facts, CUTOFF, "1")
         world.reader.check(SOURCE)
-        begin = ("SELECT", "EXPLAIN", "WITH", "BEGIN")
+        begin = ("SELECT", "EXPLAIN", "WITH", "BEGIN", "SET LOCAL")
         assert [sent for sent in statements if not sent.strip().upper().startswith(begin)] == []
 
 
