@@ -3,12 +3,15 @@
 VENV := .venv
 BIN := $(VENV)/bin
 LOCKS := dev demo bench
-EXTRAS := s3 postgresql mysql parquet tune web otel
+EXTRAS := s3 sqs rabbitmq bullmq infrai postgresql mysql parquet tune web otel
 DEMO_EXTRAS := s3 tune
 ARGS ?=
+# Tests wait for servers and processes of theirs half of the time.
+WORKERS ?= $(shell expr 3 '*' $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) / 2)
+SEEDS ?= 100000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test bench lock clean
+.PHONY: help demo check test soak bench lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -28,7 +31,10 @@ test: $(VENV)/dev.installed ## What CI runs: the same, and every other test
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python tools/run_tests.py -n auto $(ARGS)
+	$(BIN)/python tools/run_tests.py -n $(WORKERS) --dist worksteal $(ARGS)
+
+soak: $(VENV)/dev.installed ## Simulate 100,000 schedules on all cores (SEEDS=…)
+	PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(SEEDS) $(ARGS)
 
 bench: $(VENV)/bench.installed ## Measure the speed beside other tools
 	$(BIN)/python -m bench $(ARGS)

@@ -9,6 +9,7 @@ from bench import (
     directory,
     memory,
     objects,
+    queues,
     rows_foreground,
     rows_mariadb,
     rows_memory,
@@ -21,6 +22,7 @@ from bench import (
 _ALL = [
     "objects", "archive", "directory", "versions", "commands", "memory",
     "rows", "rows-mariadb", "rows-memory", "rows-foreground", "scrape", "dashboard", "triggers",
+    "queues",
 ]  # fmt: skip
 
 parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
@@ -30,6 +32,7 @@ parser.add_argument("--archived", type=int, default=5_000, help="objects per arc
 parser.add_argument("--versions", type=int, default=20_000, help="versions per purge")
 parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds")
 parser.add_argument("--commands", type=int, default=1_000_000, help="commands with a null store")
+parser.add_argument("--messages", type=int, default=5_000, help="messages through each broker")
 parser.add_argument(
     "--rows",
     type=int,
@@ -65,3 +68,5 @@ if "rows-memory" in which:
     rows_memory.measure(arguments.rows * 10)
 if "rows-foreground" in which:
     rows_foreground.measure(arguments.rows, arguments.rounds)
+if "queues" in which:
+    queues.measure(arguments.messages, arguments.rounds)

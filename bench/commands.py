@@ -86,7 +86,7 @@ def _work_beside(folder: Path, commands: int, started) -> None:  # type: ignore[
 
 
 def _work(system) -> None:  # type: ignore[no-untyped-def]
-    system.worker(Options(drain=True), lambda: False).run()
+    system.working.worker(Options(drain=True), lambda: False).run()
 
 
 def _check(system, commands: int) -> None:  # type: ignore[no-untyped-def]

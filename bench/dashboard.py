@@ -9,9 +9,9 @@ from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlencode
 
-from bench import null
+from bench import null, servers
 from bestbefore.app.listening import listen
-from bestbefore.app.system import Store, System
+from bestbefore.app.system import System
 from bestbefore.app.triggers import Triggers
 from bestbefore.domain.access import Scope, Token, token_digest, token_text
 from bestbefore.domain.failure import Failure, FailureClass
@@ -19,6 +19,7 @@ from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.run import Trigger
 from bestbefore.ports.ledger import DeadFilter
 from bestbefore.ports.objects import Target
+from bestbefore.ports.stores import Store
 from bestbefore.stages.work import Options
 from bestbefore.web.app import create_app
 from bestbefore.web.desk import Desk
@@ -42,11 +43,19 @@ class _DenyingStore(null.NullStore):
 
 
 def measure(commands: int) -> None:
-    """Print the times of every page, with some of the commands done, dead and left."""
-    print(f"\npages of the dashboard beside {commands:,} operations (SQLite)")
+    """Print the times of every page, on either state database."""
+    _measure("SQLite", commands, None)
+    if servers.there():
+        with servers.database() as url:
+            _measure("PostgreSQL", commands, url)
+
+
+def _measure(name: str, commands: int, url: str | None) -> None:
+    """The same on one of them, with some of the commands done, dead and left."""
+    print(f"\npages of the dashboard beside {commands:,} operations ({name})")
     with tempfile.TemporaryDirectory() as folder:
         rule = null.policy()
-        system = null.system(Path(folder), commands, rule)
+        system = null.system(Path(folder), commands, rule, url)
         store = _DenyingStore(commands)
         system._make_store = lambda *_: Store(store, store)
         system.planner(rule).plan(rule, _SLOT, Trigger.PLAN)
@@ -65,7 +74,7 @@ def _work(system: System, until: int) -> None:
         nonlocal done
         done = report.completed + report.dead  # type: ignore[attr-defined]
 
-    system.worker(Options(drain=True), lambda: done >= until, count).run()
+    system.working.worker(Options(drain=True), lambda: done >= until, count).run()
 
 
 def _ask(system: System, run: str) -> None:

@@ -32,7 +32,7 @@ def _peak(keys: int, caps: bool) -> int:
     with tempfile.TemporaryDirectory() as folder:
         system = null.system(Path(folder), keys, rule)
         system.planner(rule).plan(rule, _SLOT, Trigger.PLAN)
-        report = system.worker(Options(drain=True), lambda: False).run()
+        report = system.working.worker(Options(drain=True), lambda: False).run()
         assert report.completed == keys
         system.close()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -5,8 +5,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bestbefore.app.clock import SystemClock
+from bestbefore.app.collecting import collect_rarely, keep_for_good
+from bestbefore.app.connecting import connect_tables
 from bestbefore.app.settings import QueueSettings, Settings, StateSettings, StoreSettings
-from bestbefore.app.system import Store, System, collect_rarely, connect_tables
+from bestbefore.app.system import System
 from bestbefore.domain.failure import Failure
 from bestbefore.domain.finding import Finding
 from bestbefore.domain.outcome import Outcome
@@ -14,6 +16,7 @@ from bestbefore.domain.policy import ObjectSource, Policy, Reach
 from bestbefore.domain.retention import Age
 from bestbefore.domain.selection import Listed
 from bestbefore.ports.objects import BucketFacts, KeyRange, Page, Target
+from bestbefore.ports.stores import Store
 
 _PAGE = 1000
 _OLD = datetime(2026, 1, 1, tzinfo=UTC)
@@ -60,6 +63,7 @@ def system(folder: Path, objects: int, rule: Policy, url: str | None = None) -> 
     """A real state database in *folder*, or at *url*, over a null store, in a process set up as the
     CLI's."""
     collect_rarely()
+    keep_for_good()
     store = NullStore(objects)
     settings = Settings(
         path=folder / "bestbefore.toml",

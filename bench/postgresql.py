@@ -65,5 +65,5 @@ def _work(folder: Path, commands: int, url: str, workers: int) -> float:
 
 def _drain(folder: Path, commands: int, url: str) -> None:
     system = null.system(folder, commands, null.policy(), url)
-    system.worker(Options(drain=True), lambda: False).run()
+    system.working.worker(Options(drain=True), lambda: False).run()
     system.close()

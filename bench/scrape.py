@@ -9,6 +9,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from bench import null, servers
+from bestbefore.app import reporting
 from bestbefore.app.system import System
 from bestbefore.domain.run import Trigger
 from bestbefore.web.metrics import exposition
@@ -33,7 +34,7 @@ def _measure(name: str, folder: Path, operations: int, url: str | None) -> None:
     system.planner(rule).plan(rule, _SLOT, Trigger.PLAN)
     _fill(system, operations)
     times = sorted(_timed(system) for _ in range(_SCRAPES))
-    body, _ = exposition(system.measures({}))
+    body, _ = exposition(reporting.measures(system, {}))
     print(
         f"  {name:<12} median {statistics.median(times) * 1000:6.1f} ms, "
         f"most {times[-1] * 1000:6.1f} ms, {len(body):,} bytes"
@@ -80,7 +81,7 @@ def _fill(system: System, operations: int) -> None:
 
 def _timed(system: System) -> float:
     began = time.perf_counter()
-    exposition(system.measures({}))
+    exposition(reporting.measures(system, {}))
     return time.perf_counter() - began
 
 
@@ -93,7 +94,7 @@ def _plans(system: System) -> list[tuple[str, str]]:
         asked.append((statement, values))
 
     sa.event.listen(database._reader, "before_cursor_execute", note)
-    system.measures({})
+    reporting.measures(system, {})
     sa.event.remove(database._reader, "before_cursor_execute", note)
     how = "EXPLAIN QUERY PLAN" if database.is_sqlite else "EXPLAIN"
     found = []

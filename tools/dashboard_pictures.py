@@ -22,11 +22,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from bestbefore.adapters.state.dashboard import SqlBacklogs
 from bestbefore.app.settings import load
-from bestbefore.app.system import Store, System, connect_tables
+from bestbefore.app.system import System, connect_tables
 from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.report import Report
 from bestbefore.domain.run import Trigger
 from bestbefore.domain.selection import Listed
+from bestbefore.ports.stores import Store
 from bestbefore.stages.work import Options
 from support.clock import ManualClock
 from support.memory import MemoryStore
@@ -129,7 +130,7 @@ class Story:
                 self.clock.step(min(each, timedelta(minutes=4)))
                 self._note()
 
-        worker = self.system.worker(
+        worker = self.system.working.worker(
             Options(timedelta(hours=2), drain=True),
             lambda: self.clock.now() >= self.end,
             passed,

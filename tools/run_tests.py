@@ -1,8 +1,14 @@
 """Run pytest with the arguments given, and close with one plain line: N passed, N failed."""
 
+import os
 import sys
 
 import pytest
+
+# Hundreds of processes are started: they shall find compiled modules, as those of an installed
+# package do, whatever the machine says.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 class Closing:
@@ -22,7 +28,8 @@ class Closing:
         return ", ".join(parts)
 
 
-closing = Closing()
-status = pytest.main(sys.argv[1:], plugins=[closing])
-print(closing.line(), flush=True)  # noqa: T201
-sys.exit(status)
+if __name__ == "__main__":  # a process that a test spawns imports this file
+    closing = Closing()
+    status = pytest.main(sys.argv[1:], plugins=[closing])
+    print(closing.line(), flush=True)  # noqa: T201
+    sys.exit(status)

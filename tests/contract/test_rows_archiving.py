@@ -26,7 +26,7 @@ class TestFiling(RowFilerContract):
         assert isinstance(world.deleter, SqlRowDeleter)
         restorer = SqlRowRestorer(row_database.url)
         yield FilingWorld(world, world.deleter, restorer)
-        restorer.dispose()
+        restorer.close()
 
     @pytest.mark.parametrize("form", [JsonLines(), Parquet()], ids=["jsonl", "parquet"])
     def test_every_value_comes_back_exactly_from_every_format(

@@ -8,16 +8,15 @@ import pytest
 from bestbefore.adapters.state.database import Database
 from bestbefore.adapters.state.measures import SqlMeasures
 from bestbefore.adapters.state.proofs import SqlProofs
-from bestbefore.contracts.ledger import Sides
+from bestbefore.contracts.ledger_world import Sides
 from bestbefore.contracts.measures import MeasuresContract
 from bestbefore.contracts.proofs import ProofsContract
-from support.ledgers import all_sides
+from support.ledgers import all_sides, new_ledger
 
 
 @pytest.fixture
 def database(state: str | None, tmp_path: Path) -> Iterator[Database]:
-    database = Database(state or f"sqlite:///{tmp_path / 'state.db'}")
-    database.prepare()
+    database = Database(state or new_ledger(tmp_path / "state.db"))
     yield database
     database.dispose()
 

@@ -14,7 +14,7 @@ from bestbefore.adapters.state import database as module
 from bestbefore.adapters.state.database import Database, micros
 from bestbefore.adapters.state.measures import SqlMeasures
 from bestbefore.adapters.state.schema import metadata
-from bestbefore.contracts.ledger import POLICY, SLOT
+from bestbefore.contracts.ledger_world import POLICY, SLOT
 from bestbefore.contracts.row_ledger import RowLedger, gone
 from bestbefore.domain.counts import Count
 from bestbefore.domain.outcome import Outcome
@@ -46,6 +46,16 @@ def prepare(url: str) -> None:
         database.dispose()
 
 
+def as_postgresql_is_told() -> sa.MetaData:
+    """The schema, with what its ``info`` says for PostgreSQL."""
+    for table in metadata.tables.values():
+        for item in (table, *table.indexes):
+            for name, value in item.info.items():
+                dialect, _, option = name.partition("_")
+                item.dialect_options[dialect][option] = value
+    return metadata
+
+
 def test_migrations_make_exactly_the_tables_of_the_schema(url: str) -> None:
     prepare(url)
 
@@ -75,7 +85,7 @@ def test_migrations_make_the_same_indexes_and_storage_on_postgresql(
     schema = postgres.create_schema()
     other = sa.create_engine(postgres.url(schema), poolclass=sa.NullPool)
     with other.begin() as connection:
-        metadata.create_all(connection)
+        as_postgresql_is_told().create_all(connection)
 
     migrated = sa.create_engine(empty_url, poolclass=sa.NullPool)
     assert _described_by_server(migrated) == _described_by_server(other)

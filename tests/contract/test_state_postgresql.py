@@ -19,11 +19,13 @@ from bestbefore.adapters.state.controls import SqlControls
 from bestbefore.adapters.state.dashboard import SqlBacklogs, SqlSessions
 from bestbefore.adapters.state.database import Database, execute_many
 from bestbefore.adapters.state.endpoints import SqlEndpointMemory
+from bestbefore.adapters.state.gates import SqlGates
 from bestbefore.adapters.state.holds import SqlHolds
 from bestbefore.adapters.state.plans import SqlPlanLedger
 from bestbefore.adapters.state.replay import Interrupted, replays
 from bestbefore.adapters.state.schema import breakers, operations, runs
 from bestbefore.adapters.state.slots import SqlSlots
+from bestbefore.adapters.state.strays import SqlStrays
 from bestbefore.adapters.state.throttles import SqlThrottles
 from bestbefore.adapters.state.work import SqlWorkLedger
 from bestbefore.contracts.access import AccessContract
@@ -31,12 +33,15 @@ from bestbefore.contracts.asking import AskingContract
 from bestbefore.contracts.controls import ControlsContract
 from bestbefore.contracts.dashboard import BacklogsContract, SessionsContract
 from bestbefore.contracts.endpoints import EndpointMemoryContract
+from bestbefore.contracts.gates import GatesContract
 from bestbefore.contracts.holds import HoldsContract
-from bestbefore.contracts.ledger import LEASE, POLICY, SLOT, Ledger, LedgerContract, Sides
+from bestbefore.contracts.ledger import LedgerContract
+from bestbefore.contracts.ledger_world import LEASE, POLICY, SLOT, Ledger, Sides
 from bestbefore.contracts.queue import QueueContract
 from bestbefore.contracts.row_ledger import RowLedgerContract
 from bestbefore.contracts.slots import SlotsContract
 from bestbefore.contracts.stacks import StackContract
+from bestbefore.contracts.strays import StraysContract
 from bestbefore.contracts.throttles import ThrottlesContract
 from bestbefore.contracts.upkeep import UpkeepContract
 from bestbefore.domain.outcome import Outcome
@@ -98,6 +103,18 @@ class TestSlotsOnPostgresql(SlotsContract):
 
 class TestStacksOnPostgresql(StackContract):
     pass
+
+
+class TestGatesOnPostgresql(GatesContract):
+    @pytest.fixture
+    def gates(self, database: Database) -> SqlGates:
+        return SqlGates(database)
+
+
+class TestStraysOnPostgresql(StraysContract):
+    @pytest.fixture
+    def strays(self, database: Database) -> SqlStrays:
+        return SqlStrays(database)
 
 
 class TestRowLedgerOnPostgresql(RowLedgerContract):

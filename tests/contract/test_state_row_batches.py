@@ -9,19 +9,18 @@ import sqlalchemy as sa
 
 from bestbefore.adapters.state.database import Database
 from bestbefore.adapters.state.move import move
-from bestbefore.contracts.ledger import ME, SLOT, Ledger, died, retried
+from bestbefore.contracts.ledger_world import ME, SLOT, Ledger, died, retried
 from bestbefore.contracts.row_ledger import ROWS, RowLedger, gone, halved
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.states import RunState
 from bestbefore.ports.ledger import Completed, DeadFilter
 from bestbefore.ports.records import OperationFilter
-from support.ledgers import all_sides
+from support.ledgers import all_sides, new_ledger
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    database = Database(f"sqlite:///{tmp_path / 'state.db'}")
-    database.prepare()
+    database = Database(new_ledger(tmp_path / "state.db"))
     yield database
     database.dispose()
 

@@ -5,21 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from bestbefore.adapters.state.database import Database
 from support.forks import Forks
+from support.ledgers import new_ledger
 from support.throttling import MOST
 
 
 @pytest.fixture
 def url(state: str | None, tmp_path: Path) -> str:
     """Either state database, empty and ready."""
-    if state is not None:
-        return state
-    file = f"sqlite:///{tmp_path / 'state.db'}"
-    database = Database(file)
-    database.prepare()
-    database.dispose()
-    return file
+    return state or new_ledger(tmp_path / "state.db")
 
 
 def printed(forks: Forks, folder: Path, program: str, *arguments: list[str]) -> list[int]:

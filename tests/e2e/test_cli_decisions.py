@@ -520,7 +520,8 @@ def test_which_dead_letters_are_meant_has_to_be_said(
         cli("dlq", *verb, "--policy", "")
         assert "say which" in cli("dlq", *verb, "--policy", "", "--all", code=2).err
     assert len(cli.json("dlq", "list")) == 6
-    assert cli.json("dlq", "absorb") == {"absorbed": 0}
+    none = {"absorbed": 0, "due_again": 0, "already_ended": 0, "in_ledger": 0, "strays": 0}
+    assert cli.json("dlq", "absorb") == none | {"queue": None}
 
 
 def test_a_policy_whose_bucket_vanished_has_one_dead_letter_and_is_paused(

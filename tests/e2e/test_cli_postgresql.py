@@ -271,6 +271,7 @@ def test_a_target_that_cannot_be_is_refused_and_nothing_changes(
 
 
 def test_there_has_to_be_a_ledger_and_it_has_to_be_a_file(cli: Cli, empty_url: str) -> None:
+    (cli.folder / "bestbefore.db").unlink()
     assert "there is no ledger at" in cli("state", "move", "--to", empty_url, code=2).err
     assert not (cli.folder / "bestbefore.db").exists()
     cli.state = empty_url

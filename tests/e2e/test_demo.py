@@ -13,6 +13,7 @@ from bestbefore.adapters.objects.s3.seaweed import Seaweed
 BESTBEFORE = Path(sys.executable).with_name("bestbefore")
 
 
+@pytest.mark.takes_minutes
 @pytest.mark.timeout(600)
 def test_the_demo_keeps_what_it_promises_and_leaves_nothing_behind(tmp_path: Path) -> None:
     if Seaweed.binary() is None:

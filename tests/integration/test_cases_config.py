@@ -109,10 +109,3 @@ def test_a_cutoff_never_lies_in_the_future(cli: Cli, faulty: FaultyS3) -> None:
         if reply.code == 0:
             cutoff = datetime.fromisoformat(reply.json["cutoff"])
             assert cutoff <= datetime.now(UTC) + timedelta(seconds=1)
-
-
-def test_keys_of_later_versions_are_refused_not_ignored(cli: Cli, faulty: FaultyS3) -> None:
-    fill(faulty, 2)
-    cli.extra = '[infrai]\napi_key_env = "INFRAI_API_KEY"\n'
-    cli.write()
-    _refused(cli, faulty, "not available yet")

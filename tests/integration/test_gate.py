@@ -29,6 +29,7 @@ from bestbefore.stages.throttle import Gate
 from bestbefore.stages.watch import Watch
 from support.clock import NOW, ManualClock
 from support.forks import until
+from support.ledgers import new_ledger
 
 LEASE = timedelta(seconds=60)
 PACED = Tempo(rows_per_second=1_000)
@@ -60,8 +61,7 @@ def effect(rows: int = 100, seconds: float = 1.0, **more: Any) -> Effect:
 
 @pytest.fixture
 def throttles(tmp_path: Path) -> Iterator[SqlThrottles]:
-    database = Database(f"sqlite:///{tmp_path / 'state.db'}")
-    database.prepare()
+    database = Database(new_ledger(tmp_path / "state.db"))
     yield SqlThrottles(database)
     database.dispose()
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from bestbefore.app import reporting
 from bestbefore.domain.failure import Attempts, FailureClass
 from bestbefore.domain.retention import Age
 from bestbefore.read.families import FAMILIES
@@ -19,7 +20,7 @@ IMPATIENT = Attempts(transient=1, permission=1, unknown=1)
 
 def scrape(world: World | Shop, **missed: int) -> Mapping[str, float]:
     """Every sample of one scrape, by name and labels as they are written, labels sorted."""
-    body, content_type = exposition(world.system.measures(missed))
+    body, content_type = exposition(reporting.measures(world.system, missed))
     assert content_type.startswith("text/plain")
     return {
         sample.name
@@ -205,7 +206,7 @@ def test_every_family_is_exposed_under_its_own_name_and_kind(tmp_path: Path) -> 
     with World(tmp_path, policy()) as world:
         world.fill(1)
         world.plan()
-        body, _ = exposition(world.system.measures({}))
+        body, _ = exposition(reporting.measures(world.system, {}))
 
     there = {
         line.split()[2]: line.split()[3]

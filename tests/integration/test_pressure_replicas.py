@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ import pytest
 from bestbefore.adapters.rows.pressure import SqlPressure
 from bestbefore.domain.throttle import Limits
 from support.forks import until
+from support.ports import free_port
 
 _ABSENT = "no initdb, pg_ctl and pg_basebackup of PostgreSQL here, or no way to run them"
 LIMITS = Limits(replica_lag=timedelta(seconds=0.5))
@@ -29,7 +29,7 @@ class Pair:
         self._programs = programs
         # The server refuses to run as root.
         self._as_user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
-        self.ports = [_free_port(), _free_port()]
+        self.ports = [free_port(), free_port()]
         self._started: list[int] = []
 
     def start(self) -> None:
@@ -72,12 +72,6 @@ class Pair:
             [*self._as_user, *words], input=given, text=True, check=True, cwd="/",
             stdout=subprocess.DEVNULL, timeout=60,
         )  # fmt: skip
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
 
 
 def _programs() -> Path | None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from bestbefore.app.connecting import Tables, connect_tables
 from bestbefore.app.settings import DatabaseSettings
-from bestbefore.app.system import Tables, connect_tables
 from bestbefore.domain.run import RunState
 from bestbefore.ports.rows import RowReader
 from bestbefore.stages import row_scan

@@ -1,7 +1,6 @@
 """`POST /cleanup/plan` by real serving processes: one run per slot, whoever asks how often."""
 
 import sqlite3
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -230,21 +229,19 @@ def test_two_hundred_calls_at_once_are_one_run(site: Cli, faulty: FaultyS3) -> N
     faulty.page_size = 50
     with Served(site) as one, Served(site) as two:
         token = {"Authorization": f"Bearer {one.token('trigger')}"}
-        limits = httpx.Limits(max_connections=100)
-        with httpx.Client(timeout=60, limits=limits, headers=token) as http:
+        body = {"policy": "exports", "slot": SLOT}
 
-            def call(n: int) -> tuple[int, float, tuple[str, ...]]:
-                began = time.monotonic()
-                url = (one, two)[n % 2].url
-                body = {"policy": "exports", "slot": SLOT}
-                answer = http.post(f"{url}/cleanup/plan", json=body)
-                ids = tuple(answer.json().get("run_ids", ()))
-                return answer.status_code, time.monotonic() - began, ids
+        def call(n: int) -> tuple[int, tuple[str, ...]]:
+            url = f"{(one, two)[n % 2].url}/cleanup/plan"
+            # Each with a connection of its own, as of a hundred callers.
+            with httpx.Client(timeout=60, headers=token, verify=False) as http:  # noqa: S501
+                answer = http.post(url, json=body)
+            return answer.status_code, tuple(answer.json().get("run_ids", ()))
 
-            with ThreadPoolExecutor(100) as pool:
-                answers = list(pool.map(call, range(200)))
-        assert {status for status, _, _ in answers} <= {200, 202}
-        (ids,) = {ids for _, _, ids in answers}
+        with ThreadPoolExecutor(100) as pool:
+            answers = list(pool.map(call, range(200)))
+        assert {status for status, _ in answers} <= {200, 202}
+        (ids,) = {ids for _, ids in answers}
         assert len(ids) == 1
         until(lambda: one.json(f"/v1/runs/{ids[0]}")["state"] == "drained", what="the run")
         assert len(one.json("/v1/runs")["runs"]) == 1

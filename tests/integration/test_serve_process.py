@@ -83,8 +83,9 @@ def test_a_state_file_that_is_gone_is_noticed(cli: Cli) -> None:
     with Served(cli) as there:
         (cli.folder / "bestbefore.db").rename(cli.folder / "elsewhere.db")
         until(lambda: there.http.get("/readyz").status_code == 503, what="not ready")
+        assert not (cli.folder / "bestbefore.db").exists(), "nothing begins in its place"
         (cli.folder / "elsewhere.db").rename(cli.folder / "bestbefore.db")
-        until(lambda: there.http.get("/readyz").status_code == 200, what="ready again")
+        until(lambda: there.http.get("/readyz").status_code == 200, 60, "ready again")
 
 
 def test_a_loop_that_fails_begins_again_and_is_not_well_meanwhile() -> None:

@@ -26,7 +26,6 @@ from hypothesis.stateful import (
 )
 
 from bestbefore.adapters.state.database import Database
-from bestbefore.adapters.state.schema import metadata
 from bestbefore.contracts.row_ledger import ROWS
 from bestbefore.domain.failure import Failure, FailureClass, GiveUp, decide
 from bestbefore.domain.outcome import Outcome, Spared
@@ -54,8 +53,8 @@ from bestbefore.stages.row_attempt import Result, RowAttempts
 from bestbefore.stages.row_scan import RowSurvey
 from support.audit import Audit, PostgresAudit
 from support.clock import NOW, ManualClock
-from support.ledgers import all_sides
-from support.machines import CANCELLABLE, After, empty_ledger
+from support.ledgers import all_sides, new_ledger
+from support.machines import CANCELLABLE, After
 from support.memory_rows import MemoryTable
 from support.postgresql import Postgres
 
@@ -337,8 +336,7 @@ class Rows(RuleBasedStateMachine):
 
     def _empty_ledger(self) -> tuple[str, Audit]:
         file = self.folder / "state.db"
-        shutil.copy(empty_ledger(), file)
-        return f"sqlite:///{file}", Audit(file)
+        return new_ledger(file), Audit(file)
 
     def _a_second_passes(self) -> None:
         """So that each slice is a page of its own."""
@@ -405,7 +403,7 @@ class Rows(RuleBasedStateMachine):
 
 TestRows = Rows.TestCase
 TestRows.settings = settings(
-    max_examples=int(os.environ.get("BESTBEFORE_EXAMPLES", "30")),
+    max_examples=int(os.environ.get("BESTBEFORE_EXAMPLES", "20")),
     stateful_step_count=40,
     deadline=None,
     derandomize="CI" in os.environ,
@@ -415,31 +413,28 @@ TestRows.settings = settings(
 
 
 class RowsOnPostgresql(Rows):
-    """The same on PostgreSQL, in a schema that the test below makes."""
+    """The same on PostgreSQL, in a ledger that the test below borrows."""
 
     server: Postgres
     schema: str
 
     def _empty_ledger(self) -> tuple[str, Audit]:
-        tables = ", ".join(table.name for table in metadata.sorted_tables)
-        with self.server.connect() as connection:
-            connection.execute(f"SET search_path = {self.schema}")
-            connection.execute(f"TRUNCATE {tables} RESTART IDENTITY")
+        self.server.clear(self.schema)
         url = self.server.url(self.schema)
         return url, PostgresAudit(url)
 
 
 def test_rows_on_postgresql(postgres: Postgres) -> None:
     RowsOnPostgresql.server = postgres
-    RowsOnPostgresql.schema = postgres.create_schema(migrated=True)
+    RowsOnPostgresql.schema = postgres.lend_ledger()
     try:
         run_state_machine_as_test(
             RowsOnPostgresql,
             settings=settings(
                 TestRows.settings,
-                max_examples=int(os.environ.get("BESTBEFORE_EXAMPLES", "30")) // 6,
+                max_examples=int(os.environ.get("BESTBEFORE_EXAMPLES", "20")) // 5,
                 stateful_step_count=30,
             ),
         )
     finally:
-        postgres.drop_schema(RowsOnPostgresql.schema)
+        postgres.take_back(RowsOnPostgresql.schema)

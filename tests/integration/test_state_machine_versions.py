@@ -29,7 +29,8 @@ from bestbefore.stages.attempt import Attempts
 from bestbefore.stages.dispatch import dispatch
 from bestbefore.stages.outlook import look_around
 from support.clock import NOW
-from support.machines import CANCELLABLE, After, empty_ledger
+from support.ledgers import new_ledger
+from support.machines import CANCELLABLE, After
 from support.memory_versions import LEGAL, MemoryVersions
 from support.worlds import OLD, YOUNG, World, assert_reconciled, policy
 
@@ -53,7 +54,7 @@ class Stacks(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="bestbefore-machine-"))
-        shutil.copy(empty_ledger(), self.folder / "state.db")
+        new_ledger(self.folder / "state.db")
         self.serial = 0
         self.version = 1
         self.sick: dict[str, FailureClass] = {}
@@ -286,7 +287,9 @@ class Stacks(RuleBasedStateMachine):
         if self.mode is Versions.NONCURRENT:
             if place == 0:
                 return len(stack) == 1 and entry.marker and entry.modified < old
-            newer = [*(other.modified for other in stack[:place]), entry.modified]
+            # Where the store's order and that of the times differ, the later time may count.
+            later = (other for other in stack if other.modified > entry.modified)
+            newer = [other.modified for other in (entry, *stack[:place], *later)]
             return max(newer) < old
         if place == 0:
             return all(other.modified < old for other in stack)

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from bestbefore.app import reporting
 from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.retention import Age
 from bestbefore.ports.ledger import DeadFilter
@@ -183,7 +184,7 @@ def test_a_disk_that_is_full_keeps_everything_and_says_so(tmp_path: Path, folder
         keep_up(world)
 
         assert len(world.operations()) == 3
-        upkeep = world.system.state()["upkeep"]
+        upkeep = reporting.state(world.system)["upkeep"]
         assert str(folder) in upkeep["error"]
         assert upkeep["failed_at"] is not None
         folder.unlink()
@@ -192,7 +193,7 @@ def test_a_disk_that_is_full_keeps_everything_and_says_so(tmp_path: Path, folder
         world.clock.step(timedelta(hours=1))
         keep_up(world)
         assert world.operations() == []
-        assert world.system.state()["upkeep"]["error"] is None
+        assert reporting.state(world.system)["upkeep"]["error"] is None
 
 
 def test_a_file_that_cannot_be_read_back_prunes_nothing(
@@ -214,7 +215,7 @@ def test_a_file_that_cannot_be_read_back_prunes_nothing(
         keep_up(world)
 
         assert len(world.operations()) == 50
-        assert "cannot be read back" in world.system.state()["upkeep"]["error"]
+        assert "cannot be read back" in reporting.state(world.system)["upkeep"]["error"]
 
 
 def test_a_hundred_thousand_go_in_bounded_transactions(
@@ -239,7 +240,7 @@ def test_a_hundred_thousand_go_in_bounded_transactions(
         turns: list[int] = []
         pruned: list[int] = []
         ended = threading.Event()
-        ledger = world.system._upkeep_ledger
+        ledger = world.system.upkeep_ledger
         prune = ledger.prune_operations
 
         def counted(*given: Any) -> int:

@@ -65,7 +65,7 @@ def test_a_worker_whose_ledger_has_no_space_waits_and_then_completes_everything(
         run = world.plan()
         writes: list[bool] = []
         sa.event.listen(
-            world.system._database._writer, "begin", lambda _: writes.append(disk.is_full)
+            world.system.database._writer, "begin", lambda _: writes.append(disk.is_full)
         )
         asleep = world.clock.sleep
 

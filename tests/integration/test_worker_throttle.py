@@ -6,13 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bestbefore.app.connecting import Tables, connect_tables
 from bestbefore.app.settings import DatabaseSettings, ThrottleSettings
-from bestbefore.app.system import Tables, connect_tables
 from bestbefore.domain.hold import Hold, Scope
 from bestbefore.domain.report import Report
 from bestbefore.domain.rows import Effect
@@ -236,7 +237,7 @@ def test_one_process_begins_with_one_batch_and_never_has_more_than_it_may(
         assert shop.work().completed == 100
 
         assert set(counted.at_a_time[:8]) == {1}
-        assert max(counted.at_a_time) == 3
+        assert 1 < max(counted.at_a_time) <= 3
 
 
 # -- strain ------------------------------------------------------------------------------------
@@ -268,7 +269,10 @@ def test_strain_holds_work_back_and_its_end_lets_it_go_on(
         assert (report.completed, report.left, shop.left()) == (10, {}, 0)
         assert not report.retried, "what waits has not failed"
         assert shop.status()["throttles"] == []
-        assert caplog.text.count("work on shop waits: sql: it gives 3") == 1
+        # Once each time it changes: a question may go unanswered, too, while the table is written.
+        said = [text for text in caplog.messages if "work on shop" in text]
+        assert "work on shop waits: sql: it gives 3, which is above 0" in said
+        assert all(earlier != later for earlier, later in pairwise(said))
 
 
 def test_a_question_that_makes_no_sense_holds_work_back_and_says_why(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ class Place:
 
     def read(self, query: sa.Select[Any]) -> list[Any]:
         """What the state database holds."""
-        with self.system._database.read() as connection:
+        with self.system.database.read() as connection:
             return [tuple(row) for row in connection.execute(query)]
 
 

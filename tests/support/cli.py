@@ -25,6 +25,7 @@ import pytest
 from support.audit import Audit, PostgresAudit
 from support.faults import FaultyS3
 from support.forks import Child, Forks, until
+from support.ledgers import new_ledger
 
 EXECUTABLE = Path(sys.executable).with_name("bestbefore")
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
@@ -205,6 +206,7 @@ def _value(value: Any) -> str:
 @pytest.fixture
 def cli(tmp_path: Path, forks: Forks, faulty: FaultyS3) -> Cli:
     """The command line on `faulty`, with a policy ``exports`` whose commands fail at once."""
+    new_ledger(tmp_path / "bestbefore.db")
     made = Cli(tmp_path, forks, faulty.endpoint)
     made.policy("exports", more={"attempts": {"permission": 1, "unknown": 1}})
     faulty.buckets.add("exports")

@@ -522,6 +522,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815
 
+    def handle_expect_100(self) -> bool:
+        # botocore waits a second for this line, which would stay in the buffer.
+        super().handle_expect_100()
+        self.wfile.flush()
+        return True
+
     def version_string(self) -> str:
         return self.server.world.server
 

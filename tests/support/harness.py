@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -32,15 +33,18 @@ from bestbefore.adapters.state import move
 from bestbefore.adapters.state.database import Database
 from bestbefore.app import evidence
 from bestbefore.app import upkeep as keeping
+from bestbefore.app.connecting import connect_tables
 from bestbefore.app.settings import StoreSettings, load
-from bestbefore.app.system import Store, System, connect_tables
+from bestbefore.app.system import System
 from bestbefore.cli import main
 from bestbefore.domain.run import Trigger
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.endpoints import EndpointMemory
 from bestbefore.ports.ledger import LedgerError
+from bestbefore.ports.stores import Store
 from bestbefore.stages.work import Options
 
+LEASE = timedelta(seconds=60)
 _OFFSET = struct.Struct("<q")
 
 
@@ -76,6 +80,9 @@ def warm_up() -> None:
         database = Database(f"sqlite:///{folder}/state.db")
         database.prepare()
         database.dispose()
+        file = Path(folder) / "bestbefore.toml"
+        file.touch()
+        load(file, {})
     gc.freeze()  # else the first collection of each child copies all of it
 
 
@@ -104,7 +111,9 @@ def dying_move(arguments: Sequence[str]) -> None:
     program(["state", "move", "--to", url])
 
 
-def open_world(folder: Path, timeout: timedelta = timedelta(seconds=30)) -> System:
+def open_world(
+    folder: Path, timeout: timedelta = timedelta(seconds=30), lease: timedelta = LEASE
+) -> System:
     """The system of ``bestbefore.toml`` in *folder*, on the world's clock."""
     clock = SharedClock(folder / "clock")
 
@@ -127,7 +136,9 @@ def open_world(folder: Path, timeout: timedelta = timedelta(seconds=30)) -> Syst
             s3.S3Files(there, clock, connection=connection),
         )
 
-    return System(load(folder / "bestbefore.toml", os.environ), clock, connected, connect_tables)
+    settings = load(folder / "bestbefore.toml", os.environ)
+    settings = replace(settings, queue=replace(settings.queue, lease=lease))
+    return System(settings, clock, connected, connect_tables)
 
 
 def planner(arguments: Sequence[str]) -> None:
@@ -159,17 +170,20 @@ def schedule(arguments: Sequence[str]) -> None:
 
 
 def worker(arguments: Sequence[str]) -> None:
-    """Work until told to stop by SIGTERM: ``concurrency [drain] [grace=SECONDS]``."""
+    """Work until told to stop by SIGTERM: ``concurrency [drain] [grace=SECONDS] [lease=SECONDS]``.
+
+    A broker's leases end by its own clock, so where there is one they are short.
+    """
     concurrency, *more = arguments
-    system = open_world(Path.cwd())
+    said = dict(word.split("=") for word in more if "=" in word)
+    lease = timedelta(seconds=float(said.get("lease", LEASE.total_seconds())))
+    system = open_world(Path.cwd(), lease=lease)
     system.spread = random.Random(1).random
     asked: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: asked.append(number))
-    grace = next((float(m.partition("=")[2]) for m in more if m.startswith("grace=")), 20.0)
-    options = Options(
-        timedelta(seconds=60), int(concurrency), "drain" in more, timedelta(seconds=grace)
-    )
-    report = system.worker(options, lambda: bool(asked)).run()
+    grace = timedelta(seconds=float(said.get("grace", 20)))
+    options = Options(lease, int(concurrency), "drain" in more, grace)
+    report = system.working.worker(options, lambda: bool(asked)).run()
     sys.stdout.write(f"{report.completed} {report.dead} {report.abandoned}\n")
     system.close()
     if report.abandoned:
@@ -206,7 +220,7 @@ def upkeep(arguments: Sequence[str]) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     system = open_world(Path.cwd())
-    ledger = system._upkeep_ledger
+    ledger = system.upkeep_ledger
     match arguments:
         case ["exporting"]:
             os.fsync = die

@@ -13,6 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from support.forks import until
+from support.ports import free_port
 from support.postgresql import Postgres
 
 _POOLER = """
@@ -26,6 +27,7 @@ auth_type = any
 pool_mode = transaction
 default_pool_size = 3
 server_round_robin = 1
+ignore_startup_parameters = options
 {user}
 """
 
@@ -39,9 +41,7 @@ def pooled_url(postgres: Postgres) -> Iterator[str]:
             pytest.fail("pgbouncer is not installed")
         pytest.skip("pgbouncer is not installed")
     there = sa.make_url(postgres.database_url(postgres.create_database()))
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     with tempfile.TemporaryDirectory(prefix="bestbefore-pgbouncer-") as name:
         folder = Path(name)
         folder.chmod(0o755)  # it does not run as root

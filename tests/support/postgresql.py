@@ -1,4 +1,5 @@
-"""Ledgers on a real PostgreSQL: a database per test process, a schema in it per test.
+"""Ledgers on a real PostgreSQL: a database per test process, a schema in it per test. A schema with
+a ledger is emptied after a test, and used again.
 
 The database sorts text as people do (ICU, where the server has it), so that a test notices what
 relies on the order of bytes. The server is at `URL`, where we may create databases.
@@ -6,18 +7,50 @@ relies on the order of bytes. The server is at `URL`, where we may create databa
 
 import os
 import secrets
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import psycopg
 import pytest
 import sqlalchemy as sa
 
 from bestbefore.adapters.state.database import Database
+from bestbefore.adapters.state.schema import metadata
 
 URL = os.environ.get(
     "BESTBEFORE_TEST_POSTGRESQL", "postgresql+psycopg://postgres@127.0.0.1:5432/postgres"
 )
 _LIKE_PEOPLE = "LOCALE_PROVIDER icu ICU_LOCALE 'en-US'"
+_SHAPE = """
+    SELECT array_agg(line ORDER BY line) FROM (
+        SELECT concat_ws(' ', relname, relkind, relacl, reloptions)
+        FROM pg_class WHERE relnamespace = current_schema()::regnamespace
+        UNION ALL SELECT concat_ws(' ', relname, attname, atttypid, attnotnull, attisdropped)
+        FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
+        WHERE relnamespace = current_schema()::regnamespace
+        UNION ALL SELECT concat_ws(' ', relname, tgname)
+        FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+        WHERE relnamespace = current_schema()::regnamespace AND NOT tgisinternal
+        UNION ALL SELECT conname FROM pg_constraint
+        WHERE connamespace = current_schema()::regnamespace
+        UNION ALL SELECT proname FROM pg_proc WHERE pronamespace = current_schema()::regnamespace
+        UNION ALL SELECT version_num FROM alembic_version
+    ) AS shape (line)
+"""
+_CLEAR = "; ".join(
+    [
+        # TRUNCATE takes as long as making the tables: it gives each a new file.
+        *(str(sa.delete(table)) for table in reversed(metadata.sorted_tables)),
+        "SELECT setval(oid, 1, false) FROM pg_class "
+        "WHERE relnamespace = current_schema()::regnamespace AND relkind = 'S'",
+    ]
+)
+_OTHERS = """
+    SELECT FROM pg_stat_activity
+    WHERE datname = current_database() AND backend_type = 'client backend'
+    AND pid <> pg_backend_pid()
+"""
 
 
 class Postgres:
@@ -37,6 +70,9 @@ class Postgres:
         database.prepare()
         database.dispose()
         self.drop_schema(schema)
+        self._empty: list[str] = []
+        with self._in_schema(self.lend_ledger()) as connection:
+            self._shape = connection.execute(_SHAPE).fetchone()
 
     def url(self, schema: str) -> str:
         query = {"options": f"-csearch_path={schema}"}
@@ -63,18 +99,52 @@ class Postgres:
         with self.connect(str(self._server.database)) as connection:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
-    def create_schema(self, *, migrated: bool = False) -> str:
+    def create_schema(self) -> str:
         name = f"test_{secrets.token_hex(4)}"
-        statements = [f"CREATE SCHEMA {name}"]
-        if migrated:
-            statements += [f"SET search_path = {name}", *self._migrations]
         with self.connect() as connection:
-            connection.execute("; ".join(statements))
+            connection.execute(f"CREATE SCHEMA {name}")
         return name
+
+    def lend_ledger(self) -> str:
+        """A schema with an empty ledger in it, for `take_back`."""
+        if self._empty:
+            return self._empty.pop()
+        name = self.create_schema()
+        with self._in_schema(name) as connection:
+            connection.execute("; ".join(self._migrations))
+        return name
+
+    def clear(self, name: str) -> None:
+        """Empty a ledger that nobody uses at this moment."""
+        with self._in_schema(name) as connection:
+            connection.execute(_CLEAR)
+
+    def take_back(self, name: str) -> None:
+        """Empty a ledger for the next test. Where somebody may still write to it, or it is not what
+        the migrations made, drop it."""
+        with self._in_schema(name) as connection:
+            late = time.monotonic() + 0.5
+            while others := connection.execute(_OTHERS).rowcount:
+                if time.monotonic() > late:
+                    break
+                time.sleep(0.002)  # whoever has just closed is still seen
+            again = not others and connection.execute(_SHAPE).fetchone() == self._shape
+            if again:
+                connection.execute(_CLEAR)
+        if again:
+            self._empty.append(name)
+        else:
+            self.drop_schema(name)
 
     def drop_schema(self, name: str) -> None:
         with self.connect() as connection:
             connection.execute(f"DROP SCHEMA {name} CASCADE")
+
+    @contextmanager
+    def _in_schema(self, name: str) -> Iterator[psycopg.Connection]:
+        with self.connect() as connection:
+            connection.execute(f"SET search_path = {name}")
+            yield connection
 
     def end_sessions(self, database: str | None = None) -> int:
         """Have the server close every connection to a database (ours), as a restart does."""
@@ -107,9 +177,9 @@ def postgres() -> Iterator[Postgres]:
 @pytest.fixture
 def ledger_url(postgres: Postgres) -> Iterator[str]:
     """Where an empty ledger is, migrated."""
-    name = postgres.create_schema(migrated=True)
+    name = postgres.lend_ledger()
     yield postgres.url(name)
-    postgres.drop_schema(name)
+    postgres.take_back(name)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -60,7 +60,7 @@ class RowDatabase:
                 self.kind, reader, deleter, self.run, self.ask, self.holding, self.schema
             )
         finally:
-            reader._database.dispose()
+            reader.close()
 
     def waiting(self) -> bool:
         """Whether a transaction of the product waits for a lock of another one."""

@@ -5,6 +5,7 @@ child = forks.start("support.row_kills:work", ["written", "2"], cwd=folder)
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -77,17 +78,16 @@ def _before_move(reached: Callable[[], None]) -> None:
 
 
 def _around_commit(seam: str, reached: Callable[[], None]) -> None:
-    """Of a transaction that deletes orders."""
-    deletes = 0
+    """Of a transaction that deletes orders: another thread commits to the ledger meanwhile."""
+    deleting = threading.local()
     commit = DefaultDialect.do_commit
 
     def counted(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        nonlocal deletes
-        deletes += statement.startswith("DELETE") and "orders" in statement
+        if statement.startswith("DELETE") and "orders" in statement:
+            deleting.orders = True
 
     def seen(self: DefaultDialect, connection: Any) -> None:
-        nonlocal deletes
-        deletes, meant = 0, bool(deletes)
+        meant, deleting.orders = getattr(deleting, "orders", False), False
         if meant and seam == "deleting":
             reached()
         commit(self, connection)

@@ -5,7 +5,6 @@ child = forks.start("support.row_lives:work", [life.pack(crash)], cwd=folder)
 
 import os
 import pickle
-import shutil
 import signal
 import sqlite3
 from collections.abc import Callable
@@ -22,8 +21,9 @@ from bestbefore.adapters.rows.engine import Database
 from bestbefore.adapters.rows.reading import SqlRowReader
 from bestbefore.adapters.state.schema import metadata
 from bestbefore.adapters.state.work import SqlWorkLedger
+from bestbefore.app.connecting import Tables
 from bestbefore.app.settings import DatabaseSettings, QueueSettings, Settings, StateSettings
-from bestbefore.app.system import System, Tables
+from bestbefore.app.system import System
 from bestbefore.domain.failure import Failure
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.report import Report
@@ -34,7 +34,7 @@ from bestbefore.ports.rows import RowReader, RowTask, TableFacts
 from bestbefore.stages.work import Options
 from support.audit import Audit
 from support.clock import ManualClock
-from support.machines import empty_ledger
+from support.ledgers import new_ledger
 from support.row_worlds import Crash
 
 LAPSED = timedelta(seconds=61)
@@ -49,10 +49,9 @@ class Life:
 
     def __init__(self, folder: Path) -> None:
         self.state = folder / "state.db"
-        shutil.copy(empty_ledger(), self.state)
         self.audit = Audit(self.state)
         self.clock = ManualClock()
-        empty = StateSettings(f"sqlite:///{self.state}")
+        empty = StateSettings(new_ledger(self.state))
         settings = Settings(folder / "bestbefore.toml", empty, QueueSettings(), {}, {}, {})
         self._databases: dict[str, Database] = {}
         self.system = _system(settings, self.clock, self._databases)
@@ -88,7 +87,7 @@ class Life:
     def drain(self, threads: int) -> Report:
         """Work until nothing is left to do."""
         options = Options(concurrency=threads, drain=True)
-        return self.system.worker(options, lambda: False).run()
+        return self.system.working.worker(options, lambda: False).run()
 
     def deliver(self, row: int, id_: bytes) -> Effect | Divided | Failure:
         """Deliver an operation once more."""
@@ -144,7 +143,7 @@ def work(arguments: list[str]) -> None:
     database = Database(url)
     _come(crash, database, _die if crash.killed else _ended_by_the_server(database))
     system = _system(settings, ManualClock(now), {url: database})
-    system.worker(Options(concurrency=1, drain=True), lambda: False).run()
+    system.working.worker(Options(concurrency=1, drain=True), lambda: False).run()
     database.dispose()
     system.close()
 

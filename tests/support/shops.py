@@ -17,8 +17,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
+from bestbefore.app import reporting
+from bestbefore.app.connecting import Tables, connect_tables
 from bestbefore.app.settings import DatabaseSettings, QueueSettings, Settings, StateSettings
-from bestbefore.app.system import System, Tables, connect_tables
+from bestbefore.app.system import System
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.report import Report
 from bestbefore.domain.retention import Age
@@ -26,7 +28,6 @@ from bestbefore.domain.rows import RowSource, Walk
 from bestbefore.domain.run import Run, Trigger
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.rows import RowReader, TableFacts
-from bestbefore.read.status import status_document
 from bestbefore.stages.work import Options, Worker
 from support.clock import NOW, ManualClock
 
@@ -121,7 +122,7 @@ class Shop:
         on_progress: Callable[[Report], None] = lambda _: None,
         **options: Any,
     ) -> Worker:
-        return self.system.worker(Options(drain=drain, **options), stopping, on_progress)
+        return self.system.working.worker(Options(drain=drain, **options), stopping, on_progress)
 
     def work(self, **options: Any) -> Report:
         """Drain; see `worker`."""
@@ -129,16 +130,4 @@ class Shop:
 
     def status(self) -> Mapping[str, Any]:
         """What `status` says."""
-        system = self.system
-        return status_document(
-            system.settings.policies,
-            system.records,
-            system.controls,
-            system.calendar,
-            system.holds,
-            system.throttles,
-            system.windows,
-            system.schedule.slots,
-            system.state(),
-            self.clock.now(),
-        )
+        return reporting.status(self.system)

@@ -25,6 +25,7 @@ from bestbefore.adapters.state.schema import (
     runs,
     tallies,
 )
+from bestbefore.app.connecting import connect_tables
 from bestbefore.app.settings import (
     QueueSettings,
     ScheduleSettings,
@@ -32,7 +33,7 @@ from bestbefore.app.settings import (
     StateSettings,
     StoreSettings,
 )
-from bestbefore.app.system import Store, System, connect_tables
+from bestbefore.app.system import System
 from bestbefore.domain.counts import Count
 from bestbefore.domain.failure import Attempts, Failure, FailureClass
 from bestbefore.domain.outcome import REMOVED
@@ -44,11 +45,15 @@ from bestbefore.domain.selection import Listed
 from bestbefore.domain.states import State
 from bestbefore.ports.ledger import DeadFilter, DeadLetter
 from bestbefore.ports.records import OperationFilter, OperationRecord
+from bestbefore.ports.stores import Store
+from bestbefore.ports.transport import Broker
 from bestbefore.stages.plan import Planned
 from bestbefore.stages.redrive import Redriven, redrive
 from bestbefore.stages.work import Options, Worker
 from support.clock import NOW, ManualClock
+from support.ledgers import new_ledger
 from support.memory import MemoryStore
+from support.memory_transport import MemoryBroker
 from support.row_audit import row_problems
 
 OLD = NOW - timedelta(days=180)
@@ -107,10 +112,14 @@ class World:
         state_url: str | None = None,
         keep: Age | None = None,
         schedule: ScheduleSettings | None = None,
+        broker: MemoryBroker | None = None,
     ) -> None:
+        self.broker = broker
         self.schedule = schedule or ScheduleSettings()
         self.folder = folder
-        self.state_url = state_url or f"sqlite:///{folder / 'state.db'}"
+        file = folder / "state.db"
+        there = f"sqlite:///{file}" if file.exists() else None
+        self.state_url = state_url or there or new_ledger(file)
         self.keep = keep
         self.clock = clock or ManualClock()
         self.stores = dict(stores or {})
@@ -144,6 +153,7 @@ class World:
             state_url=self.state_url,
             keep=self.keep,
             schedule=self.schedule,
+            broker=self.broker,
         )
 
     def put(self, *keys: str, age: datetime = OLD, size: int = SIZE, content: str = "") -> None:
@@ -185,7 +195,7 @@ class World:
         on_progress: Callable[[Report], None] = lambda _: None,
         **options: Any,
     ) -> Worker:
-        return self.system.worker(Options(drain=drain, **options), stopping, on_progress)
+        return self.system.working.worker(Options(drain=drain, **options), stopping, on_progress)
 
     def work(self, **options: Any) -> Report:
         """Drain; see `worker` for what *options* there are."""
@@ -193,7 +203,10 @@ class World:
 
     def redrive(self, **which: Any) -> Redriven:
         """Send the dead letters that match again."""
-        return redrive(self.system.dead_letters, DeadFilter(**which), self.clock, "tester")
+        system = self.system
+        return redrive(
+            system.dead_letters, system.strays, DeadFilter(**which), self.clock, "tester"
+        )
 
     def dead(self) -> list[DeadLetter]:
         return list(self.system.dead_letters.dead(DeadFilter()))
@@ -224,15 +237,23 @@ class World:
         settings = Settings(
             self.folder / "bestbefore.toml",
             StateSettings(self.state_url, self.keep),
-            QueueSettings(),
+            self._queue(),
             {name: StoreSettings(name, "s3") for name in self.stores},
             {},
             {of.name: of for of in policies},
             schedule=self.schedule,
         )
-        system = System(settings, self.clock, self._store, connect_tables)
+        system = System(settings, self.clock, self._store, connect_tables, broker=self.connect)
         system.spread = lambda: self.spread()
         return system
+
+    def connect(self, settings: Settings) -> Broker:
+        """The broker that *settings* name."""
+        assert self.broker is not None, "this world's queue is its ledger"
+        return self.broker.broker()
+
+    def _queue(self) -> QueueSettings:
+        return QueueSettings() if self.broker is None else QueueSettings("memory")
 
     def _store(self, settings: StoreSettings, _clock: object, _memory: object) -> Store:
         store = self.stores[settings.name]

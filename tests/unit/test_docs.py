@@ -30,7 +30,9 @@ def rows(text: str) -> set[str]:
     "key", sorted(".".join(place) for place in available_keys() if place[-1] != "*")
 )
 def test_every_key_is_documented(key: str) -> None:
-    if key in ("state", "queue", "serve", "schedule", "stores", "databases", "policies"):
+    if key in (
+        "state", "queue", "infrai", "serve", "schedule", "stores", "databases", "policies",
+    ):  # fmt: skip
         assert re.search(rf"^## `\[{key}[.\]]", page("configuration.md"), re.MULTILINE)
     else:
         assert any(f"`{key}`" in row for row in rows(page("configuration.md")))
@@ -38,7 +40,7 @@ def test_every_key_is_documented(key: str) -> None:
 
 def test_no_key_is_documented_that_does_not_exist() -> None:
     there_are = {".".join(place) for place in available_keys()}
-    sections = "state|queue|serve|schedule|stores|databases|policies"
+    sections = "state|queue|infrai|serve|schedule|stores|databases|policies"
     named = set(re.findall(rf"`((?:{sections})\.[a-z_.*]+)`", page("configuration.md")))
     assert named <= there_are
 
@@ -49,7 +51,10 @@ def test_every_failure_class_and_outcome_is_documented(member: str) -> None:
 
 
 def verbs(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
         yield f"{path}{name}", command
         if isinstance(command, click.Group):
             yield from verbs(command, f"{path}{name} ")

@@ -2,7 +2,7 @@
 
 import json
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bestbefore.domain.veil import veiled
@@ -50,6 +50,7 @@ def test_samples_and_reasons_show_no_key() -> None:
     assert found["reasons"] == [f"{veiled(KEY)} is old"]
 
 
+@settings(deadline=None)
 @given(st.text(alphabet=st.characters(codec="utf-8"), min_size=8))
 def test_no_key_survives(key: str) -> None:
     found = redacted({"command": {"key": key}, "error": f"failed: {key}; {key!r}", "sample": [key]})

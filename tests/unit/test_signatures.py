@@ -17,6 +17,7 @@ TOLERANCE = timedelta(minutes=5)
 KEY, OLD_KEY, FOREIGN = (bytes([n]) * 32 for n in (1, 2, 3))
 BODY = b'{"key": "value",  "num": 1.0}'
 PLAIN = "x-signature-256"
+TIMED, ITS_TIME = "x-signature", "x-timestamp"
 
 
 def signed(
@@ -102,10 +103,62 @@ def test_a_time_is_compared_as_it_was_written() -> None:
 def test_a_plain_signature_is_hex_of_the_body() -> None:
     good = "sha256=" + hmac.digest(KEY, BODY, "sha256").hex()
     assert check({PLAIN: good}, header=PLAIN) == Verified()
-    for bad in (good[:-1], good.upper(), good.removeprefix("sha256="), "sha1=" + good[7:], "",
+    assert check({PLAIN: good.removeprefix("sha256=")}, header=PLAIN) == Verified()
+    for bad in (good[:-1], good.upper(), "=" + good[7:], "sha1=" + good[7:], "", good + " ",
                 "sha256=" + hmac.digest(FOREIGN, BODY, "sha256").hex()):  # fmt: skip
         assert isinstance(check({PLAIN: bad}, header=PLAIN), NotVerified), bad
     assert isinstance(check(signed(), header=PLAIN), NotVerified)
+
+
+def timed(
+    body: bytes = BODY, *, key: bytes = KEY, at: str = str(int(NOW.timestamp()))
+) -> dict[str, str]:
+    """A time and its signature, as some sign both."""
+    return {ITS_TIME: at, TIMED: hmac.digest(key, f"{at}.".encode() + body, "sha256").hex()}
+
+
+def check_timed(headers: Mapping[str, str], body: bytes = BODY) -> Verified | NotVerified:
+    return verify(headers, body, [OLD_KEY, KEY], TIMED, TOLERANCE, NOW, ITS_TIME)
+
+
+def test_a_time_in_another_header_is_signed_with_the_body() -> None:
+    for key in (KEY, OLD_KEY):
+        assert isinstance(check_timed(timed(key=key)), Verified)
+    with_prefix = timed()
+    with_prefix[TIMED] = "sha256=" + with_prefix[TIMED]
+    assert check_timed(with_prefix) == check_timed(timed())
+    for bad in (
+        timed(key=FOREIGN),
+        timed() | {ITS_TIME: str(int(NOW.timestamp()) + 1)},
+        timed() | {TIMED: hmac.digest(KEY, BODY, "sha256").hex()},
+        {TIMED: timed()[TIMED]},
+        {ITS_TIME: timed()[ITS_TIME]},
+        timed(at="soon"),
+        timed(at=str(int(NOW.timestamp() * 1_000))),
+        timed(at=""),
+    ):
+        assert isinstance(check_timed(bad), NotVerified), bad
+    assert isinstance(check_timed(timed(), BODY + b" "), NotVerified)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "fits"), [(-301, False), (-300, True), (300, True), (301, False)]
+)
+def test_o_hmac_02_such_a_time_may_not_be_off_either(seconds: int, fits: bool) -> None:
+    at = str(int(NOW.timestamp()) + seconds)
+    assert isinstance(check_timed(timed(at=at)), Verified) == fits
+
+
+def test_where_no_id_is_signed_the_signature_is_what_must_not_come_twice() -> None:
+    one, same, other = (check_timed(timed(body), body) for body in (BODY, BODY, BODY + b" "))
+    assert isinstance(one, Verified)
+    assert isinstance(other, Verified)
+    assert one == same
+    assert one.delivery is not None
+    assert other.delivery is not None
+    assert one.delivery.sender_id != other.delivery.sender_id
+    late = verify(timed(), BODY, [KEY], TIMED, TOLERANCE, one.delivery.until, ITS_TIME)
+    assert isinstance(late, NotVerified)
 
 
 @settings(deadline=None)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from bestbefore.app import object_checks, row_checks
+from bestbefore.app import gate_checks, object_checks, queue_checks, row_checks, schedule_checks
 from bestbefore.app.settings import ThrottleSettings
 from bestbefore.app.system import System
 from bestbefore.app.throttle import Strains
@@ -13,26 +13,24 @@ from bestbefore.read.slots import changes, note_document
 
 def findings(system: System, *, queue: bool) -> list[Finding]:
     """Everything worth saying about this setup, in the order of the file. Deletes nothing."""
+    return [*capabilities(system, queue=queue), *gate_checks.checked(system)]
+
+
+def capabilities(system: System, *, queue: bool, trying: bool = True) -> list[Finding]:
+    """The same without what is remembered of the gate. *trying* publishes a message that executes
+    nothing, where the *queue* is looked at too."""
     found = list(system.settings.warnings)
     if queue:
-        found.append(_queue(system))
+        found += queue_checks.checked(system, trying=trying)
     found += _holds(system)
     found += _throttles(system)
+    skips, deployed = schedule_checks.checked(system)
+    found += deployed
     for policy in system.settings.policies.values():
-        found += _clock_changes(system, policy)
+        found += _clock_changes(system, policy, skips=skips)
         checks = row_checks if policy.about_rows else object_checks
         found += checks.checked(system, policy)
     return found
-
-
-def _queue(system: System) -> Finding:
-    lease = system.settings.queue.lease.total_seconds()
-    return Finding(
-        "queue-in-state",
-        Level.INFO,
-        f"the queue is the state database; a command is leased for {lease:.0f} s",
-        "",
-    )
 
 
 def _throttles(system: System) -> Iterator[Finding]:
@@ -61,12 +59,13 @@ def _throttles(system: System) -> Iterator[Finding]:
             )
 
 
-def _clock_changes(system: System, policy: Policy) -> Iterator[Finding]:
+def _clock_changes(system: System, policy: Policy, *, skips: bool) -> Iterator[Finding]:
+    """*skips* says that an outside scheduler does not fire at a local time that is skipped."""
     for change in changes(policy, system.calendar, system.clock.now()):
         yield Finding(
-            "schedule-clock-change",
+            "schedule-hour-not-fired" if skips and change.skipped else "schedule-clock-change",
             Level.WARNING,
-            f"policies.{policy.name}: {note_document(change, policy)['text']}",
+            f"policies.{policy.name}: {note_document(change, policy, skips=skips)['text']}",
             "nothing to do if that suits; else choose an hour that no clock change touches, or "
             'timezone = "UTC"',
         )

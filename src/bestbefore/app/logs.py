@@ -10,10 +10,8 @@ import logging
 import re
 import sys
 from collections.abc import Mapping, MutableMapping, Sequence
+from functools import cached_property
 from typing import Any
-
-import structlog
-from structlog.stdlib import ProcessorFormatter
 
 from bestbefore.domain.printable import printable
 from bestbefore.domain.veil import veil_within, veiled
@@ -40,7 +38,7 @@ def set_up(environ: Mapping[str, str], default: str = "text", *, redact: bool = 
     style = environ.get(VARIABLE, default)
     style = style if style in _LEVELS else default
     handler = _Ours(sys.stderr)
-    handler.setFormatter(_formatter(style, redact=redact))
+    handler.setFormatter(_Lines(style, redact=redact))
     root = logging.getLogger()
     for old in [old for old in root.handlers if isinstance(old, _Ours)]:
         root.removeHandler(old)
@@ -48,7 +46,25 @@ def set_up(environ: Mapping[str, str], default: str = "text", *, redact: bool = 
     logging.getLogger("bestbefore").setLevel(_LEVELS[style])
 
 
+class _Lines(logging.Formatter):
+    """Has structlog make the lines once there is one: most commands end before."""
+
+    def __init__(self, style: str, *, redact: bool) -> None:
+        super().__init__()
+        self._written, self._redact = style, redact
+
+    @cached_property
+    def _made(self) -> logging.Formatter:
+        return _formatter(self._written, redact=self._redact)
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._made.format(record)
+
+
 def _formatter(style: str, *, redact: bool) -> logging.Formatter:
+    import structlog
+    from structlog.stdlib import ProcessorFormatter
+
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.ExtraAdder(),

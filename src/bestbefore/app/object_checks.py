@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from bestbefore.app.system import Store, System
+from bestbefore.app.system import System
 from bestbefore.domain.archive import Archive
 from bestbefore.domain.failure import Failure
 from bestbefore.domain.finding import Finding, Level
@@ -16,6 +16,7 @@ from bestbefore.ports.objects import (
     StoreError,
     VersionDeleter,
 )
+from bestbefore.ports.stores import Store
 from bestbefore.stages.entries import by_version
 from bestbefore.stages.pointer import ask
 from bestbefore.stages.survey import PlanRefused

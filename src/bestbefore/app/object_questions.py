@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import datetime
 
+from bestbefore.app import reporting
 from bestbefore.app.system import Scratch, System
 from bestbefore.domain.failure import Failure
 from bestbefore.domain.identity import ObjectIds, instant
@@ -181,7 +182,7 @@ def _history(system: System, policy: Policy, key: str) -> list[str]:
     """What the ledger holds of the key: one line per operation on it."""
     which = OperationFilter(policy.name, key=key)
     lines = [history_line(operation) for operation in system.records.operations(which)]
-    if not lines and (state := system.state())["evidence"]:
+    if not lines and (state := reporting.state(system))["evidence"]:
         lines.append(
             "the ledger holds no operation on it; evidence of what completed longer ago than "
             f"[state] keep ({state['keep']}) is in {state['evidence']}"

@@ -44,8 +44,8 @@ def push(
             f"{command.action}"
         )
     now = system.clock.now()
-    if operation.state is State.PENDING and operation.due_at and operation.due_at <= now:
-        system.deliver(operation_id, operation.policy, options, stopping)
+    if operation.state is State.PENDING and _can_be_had(operation, now):
+        system.working.deliver(operation_id, operation.policy, options, stopping)
         operation, now = _operation(system, operation_id), system.clock.now()
     if operation.state is State.COMPLETED:
         return Pushed(operation, done=True)
@@ -60,6 +60,12 @@ def _operation(system: System, operation_id: bytes) -> OperationRecord:
     if found is None:
         raise NotInLedger(f"operation {operation_id.hex()}: the ledger has none of that id")
     return found
+
+
+def _can_be_had(operation: OperationRecord, now: datetime) -> bool:
+    """Whether it is due, or a broker has it: this may be its message."""
+    due_at = operation.due_at
+    return operation.sent_at is not None or (due_at is not None and due_at <= now)
 
 
 def _wait(due_at: datetime | None, now: datetime) -> timedelta:

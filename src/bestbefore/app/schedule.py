@@ -13,6 +13,7 @@ from bestbefore.ports.calendar import Calendar
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.controls import Controls
 from bestbefore.ports.slots import LOOK_EVERY, MOST_KEPT, Expected, Slots, Watched
+from bestbefore.ports.threads import Threads
 from bestbefore.stages.ticker import Schedules, Ticker
 
 _AT_A_TIME = 4
@@ -47,6 +48,7 @@ class Schedule:
         calendar: Calendar,
         settings: Settings,
         clock: Clock,
+        threads: Threads = ThreadPoolExecutor,
     ) -> None:
         self.slots = slots
         self._controls = controls
@@ -54,6 +56,7 @@ class Schedule:
         self._settings = settings.schedule
         self._policies = settings.policies
         self._clock = clock
+        self._threads = threads
         self._look_at: datetime | None = None
 
     @property
@@ -124,7 +127,7 @@ class Schedule:
                 self._policies,
                 self.grace,
                 plan if self.fires else None,
-                ThreadPoolExecutor(_AT_A_TIME, "tick"),
+                self._threads(_AT_A_TIME, "tick"),
                 stopping,
             )
         )

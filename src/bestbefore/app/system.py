@@ -1,25 +1,18 @@
-"""The wiring: the only functions that know vendor names are `_store` and `connect_tables`."""
+"""The wiring: what one process has of everything that its configuration names."""
 
-import gc
 import getpass
-import itertools
 import os
 import random
 import socket
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-from bestbefore.adapters.objects.directory import (
-    DirectoryDeleter,
-    DirectoryFiles,
-    DirectoryLister,
-)
 from bestbefore.adapters.schedulers.cron import CronCalendar
 from bestbefore.adapters.state.access import SqlAccess, SqlAnswers, SqlDeliveries
 from bestbefore.adapters.state.controls import SqlControls
@@ -28,89 +21,63 @@ from bestbefore.adapters.state.dashboard import SqlBacklogs, SqlSessions
 from bestbefore.adapters.state.database import Database
 from bestbefore.adapters.state.dead_letters import SqlDeadLetters
 from bestbefore.adapters.state.endpoints import SqlEndpointMemory
+from bestbefore.adapters.state.gates import SqlGates
 from bestbefore.adapters.state.holds import SqlHolds
 from bestbefore.adapters.state.measures import SqlMeasures
+from bestbefore.adapters.state.outbox import SqlOutbox
 from bestbefore.adapters.state.plans import SqlPlanLedger
 from bestbefore.adapters.state.proofs import SqlProofs
 from bestbefore.adapters.state.queue import StateQueue
 from bestbefore.adapters.state.records import SqlRecords
+from bestbefore.adapters.state.rerouting import SqlRerouting
 from bestbefore.adapters.state.slots import SqlSlots
+from bestbefore.adapters.state.strays import SqlStrays
 from bestbefore.adapters.state.throttles import SqlThrottles
 from bestbefore.adapters.state.upkeep import SqlUpkeepLedger
 from bestbefore.adapters.state.work import SqlWorkLedger
+from bestbefore.app import brokers
 from bestbefore.app.clock import SystemClock
-from bestbefore.app.formats import row_format
+from bestbefore.app.connecting import Tables, connect_store, connect_tables
 from bestbefore.app.proving import Proving
 from bestbefore.app.schedule import Schedule
 from bestbefore.app.settings import DatabaseSettings, Settings, StoreSettings, load
-from bestbefore.app.throttle import gate
 from bestbefore.app.tracing import Traced, tracer
 from bestbefore.app.upkeep import Upkeep
+from bestbefore.app.working import Working
 from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.hold import Held
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.report import Report
 from bestbefore.domain.run import Run, Trigger
 from bestbefore.domain.sizing import RECENT, Batches
-from bestbefore.domain.throttle import Window
 from bestbefore.ports.calendar import Calendar
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.endpoints import EndpointMemory
 from bestbefore.ports.files import FileStore
-from bestbefore.ports.ledger import LedgerError, PolicyVersion, WorkLedger
-from bestbefore.ports.objects import ObjectCopier, ObjectDeleter, ObjectLister, StoreError
+from bestbefore.ports.ledger import LedgerError
+from bestbefore.ports.objects import StoreError
 from bestbefore.ports.queue import Queue
-from bestbefore.ports.rows import RowDeleter, RowFiler, RowReader, RowRestorer
-from bestbefore.read.documents import Document
-from bestbefore.read.measures import Measure, measures
-from bestbefore.read.redaction import redacted
-from bestbefore.read.state import state_document
-from bestbefore.read.status import status_document
+from bestbefore.ports.rows import RowRestorer
+from bestbefore.ports.stores import Store
+from bestbefore.ports.threads import Threads
+from bestbefore.ports.transport import Broker
 from bestbefore.stages.archive import Depot
-from bestbefore.stages.attempt import Attempts
-from bestbefore.stages.deliver import Delivery
-from bestbefore.stages.dispatch import dispatch
+from bestbefore.stages.carry import Carried
 from bestbefore.stages.plan import Planned, Planner
 from bestbefore.stages.prompt import finish
-from bestbefore.stages.row_archive import RowArchiving
-from bestbefore.stages.row_attempt import RowAttempts
 from bestbefore.stages.row_scan import RowSurvey
 from bestbefore.stages.scan import ObjectSurvey
 from bestbefore.stages.survey import PlanRefused, Survey
 from bestbefore.stages.ticker import Ticker
 from bestbefore.stages.trigger import choose_slot
-from bestbefore.stages.work import Attempting, Handles, Options, Worker
+from bestbefore.stages.work import Options
 
-_SPACE_AGAIN = timedelta(seconds=30)
-"""How long a worker that nobody has to start again leaves a full disk alone."""
-
-_STEP_SECONDS = 0.5
 _MOST_REMEMBERED = 100
 """Batches that a database is asked about, to tell whether it was restored."""
 
 
 class UnknownPolicy(LookupError):
     """No policy of that name in the configuration. The message lists those there are."""
-
-
-@dataclass(frozen=True, slots=True)
-class Store:
-    """The sides of one object store. Not every kind can copy, or holds files of rows."""
-
-    lister: ObjectLister
-    deleter: ObjectDeleter
-    copier: ObjectCopier | None = None
-    files: FileStore | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """The sides of one database."""
-
-    reader: RowReader
-    deleter: RowDeleter
-    filer: RowFiler | None = None
-    restorer: RowRestorer | None = None
 
 
 class System:
@@ -124,6 +91,9 @@ class System:
         tables: Callable[[DatabaseSettings], Tables],
         *,
         patient: bool = True,
+        broker: Callable[[Settings], Broker] = brokers.connect,
+        database: Callable[[str], Database] = Database,
+        threads: Threads = ThreadPoolExecutor,
     ) -> None:
         self.settings = settings
         self.clock = clock
@@ -136,33 +106,42 @@ class System:
         self._stores: dict[str, Store] = {}
         self._make_tables = tables
         self._tables: dict[str, Tables] = {}
+        self._make_broker = broker
+        self._make_database = database
+        self.threads = threads
+        self._broker: Broker | None = None
+        self._carried: Carried | None = None
         self._lock = threading.Lock()
-        self._workers = itertools.count(1)
-        self._database = Database(settings.state.url)
-        self._database.give_up_when(lambda: not patient)
-        self._database.prepare()
-        self.plans = SqlPlanLedger(self._database)
-        self.work = SqlWorkLedger(self._database)
-        self.controls = SqlControls(self._database)
-        self.throttles = SqlThrottles(self._database)
-        self.queue = StateQueue(self._database)
-        self.dead_letters = SqlDeadLetters(self._database)
-        self.archives = SqlArchives(self._database)
-        self.records = SqlRecords(self._database)
-        self.measuring = SqlMeasures(self._database)
-        self.proofs = SqlProofs(self._database)
-        self.holds = SqlHolds(self._database)
-        self.access = SqlAccess(self._database)
-        self.deliveries = SqlDeliveries(self._database)
-        self.answers = SqlAnswers(self._database)
-        self.sessions = SqlSessions(self._database)
-        self.backlogs = SqlBacklogs(self._database)
-        slots = SqlSlots(self._database, self.calendar)
-        self.schedule = Schedule(slots, self.controls, self.calendar, settings, clock)
-        self._endpoints = SqlEndpointMemory(self._database)
-        self._upkeep_ledger = SqlUpkeepLedger(self._database)
+        self.working = Working(self)
+        self.database = database(settings.state.url)
+        self.database.give_up_when(lambda: not patient)
+        self.database.prepare()
+        self.plans = SqlPlanLedger(self.database)
+        self.work = SqlWorkLedger(self.database)
+        self.controls = SqlControls(self.database)
+        self.throttles = SqlThrottles(self.database)
+        self.embedded = StateQueue(self.database)
+        self.outbox = SqlOutbox(self.database)
+        self.rerouting = SqlRerouting(self.database)
+        self.dead_letters = SqlDeadLetters(self.database)
+        self.strays = SqlStrays(self.database)
+        self.archives = SqlArchives(self.database)
+        self.records = SqlRecords(self.database)
+        self.measuring = SqlMeasures(self.database)
+        self.proofs = SqlProofs(self.database)
+        self.holds = SqlHolds(self.database)
+        self.access = SqlAccess(self.database)
+        self.deliveries = SqlDeliveries(self.database)
+        self.answers = SqlAnswers(self.database)
+        self.sessions = SqlSessions(self.database)
+        self.backlogs = SqlBacklogs(self.database)
+        self.gates = SqlGates(self.database)
+        slots = SqlSlots(self.database, self.calendar)
+        self.schedule = Schedule(slots, self.controls, self.calendar, settings, clock, threads)
+        self._endpoints = SqlEndpointMemory(self.database)
+        self.upkeep_ledger = SqlUpkeepLedger(self.database)
         self.upkeep = Upkeep(
-            self._upkeep_ledger,
+            self.upkeep_ledger,
             settings.evidence,
             settings.state.keep,
             clock,
@@ -175,6 +154,8 @@ class System:
     def connect(self) -> None:
         """Have every store and database ready to be used; raises LedgerError where the library that
         one needs is missing."""
+        if self.settings.queue.is_elsewhere:
+            _ = self.broker
         for name in self.settings.stores:
             self.store(name)
         for name in self.settings.databases:
@@ -183,11 +164,20 @@ class System:
     def impatient(self) -> "System":
         """The same with connections of its own, that waits for no state database that is out of
         reach: for whoever has to answer at once."""
-        return System(self.settings, self.clock, self._make_store, self._make_tables, patient=False)
+        return System(
+            self.settings,
+            self.clock,
+            self._make_store,
+            self._make_tables,
+            patient=False,
+            broker=self._make_broker,
+            database=self._make_database,
+            threads=self.threads,
+        )
 
     def probe(self) -> None:
         """Raise LedgerError unless the state database is there and of this process's schema."""
-        self._database.probe()
+        self.database.probe()
 
     def policy(self, name: str) -> Policy:
         """The policy called *name*; raises UnknownPolicy."""
@@ -215,17 +205,45 @@ class System:
                 self._tables[name] = self._make_tables(self.settings.databases[name])
             return self._tables[name]
 
+    @property
+    def broker(self) -> Broker | None:
+        """Who carries the commands, connected on first use; None where the state database does.
+
+        Raises LedgerError where what it takes is not installed.
+        """
+        with self._lock:
+            if self._broker is None and self.settings.queue.is_elsewhere:
+                self._broker = self._make_broker(self.settings)
+            return self._broker
+
+    @property
+    def carried(self) -> Carried | None:
+        """The queue over that broker."""
+        broker = self.broker
+        with self._lock:
+            if self._carried is None and broker is not None:
+                self._carried = Carried(
+                    self.outbox,
+                    self.embedded,
+                    broker.transport,
+                    self.strays,
+                    self.clock,
+                    lambda: self.spread(),
+                    self.worker_name,
+                    self.settings.queue.lease,
+                )
+            return self._carried
+
+    @property
+    def queue(self) -> Queue:
+        """What workers take commands from."""
+        return self.carried or self.embedded
+
     def survey(self, policy: Policy) -> Survey:
         """What looks at the source of *policy*."""
         if policy.about_rows:
-            return RowSurvey(self.tables(policy.connection).reader, self.recent)
-        return ObjectSurvey(self.store(policy.connection).lister)
-
-    @property
-    def windows(self) -> Mapping[str, Window]:
-        """When work may be begun, by the name of a database; without those that have no window."""
-        databases = self.settings.databases
-        return {name: of.window for name, of in databases.items() if of.window is not None}
+            return RowSurvey(self.tables(policy.connection).reader, self.recent, self.threads)
+        return ObjectSurvey(self.store(policy.connection).lister, self.threads)
 
     def recent(self, policy: Policy) -> Batches:
         """The last row batches of *policy* that were worked on."""
@@ -271,7 +289,7 @@ class System:
         by: str | None = None,
     ) -> Planner:
         """A planner for *policy*'s source, in the name of *by* or else of who runs this."""
-        self._give_up_when(stopping)
+        self.give_up_when(stopping)
         planner = Planner(
             self.plans,
             self.survey(policy),
@@ -294,114 +312,10 @@ class System:
         """The holds that concern *policy* right now."""
         return Held.among(self.holds.in_force(self.clock.now()), policy, self.place(policy))
 
-    def worker(
-        self,
-        options: Options,
-        stopping: Callable[[], bool],
-        on_progress: Callable[[Report], None] = lambda _: None,
-        only: str | None = None,
-        plan_on: Callable[[], bool] | None = None,
-    ) -> Worker:
-        """A worker for every policy of the configuration, or for *only* one."""
-        self._give_up_when(stopping)
-        if not options.drain:
-            self._database.wait_for_space(lambda: self._waited_for_space(stopping))
-        return Worker(self._handles(options, stopping, on_progress, only, plan_on), options)
-
-    def deliver(
-        self, operation_id: bytes, policy: str, options: Options, stopping: Callable[[], bool]
-    ) -> None:
-        """Work on one operation of *policy* that another queue has pushed, if it is due and may be
-        begun now, until what came of it is recorded."""
-        delivery = Delivery(self.work, self.queue, operation_id, self.clock)
-
-        def over() -> bool:
-            return delivery.over or stopping()
-
-        handles = self._handles(options, over, lambda _: None, policy, lambda: False)
-        alone = replace(
-            handles,
-            queue=delivery,
-            publish=lambda _: 0,
-            rest=delivery.rest,
-            tidy=lambda: False,
-        )
-        Worker(alone, replace(options, concurrency=1)).run()
-
-    def _handles(
-        self,
-        options: Options,
-        stopping: Callable[[], bool],
-        on_progress: Callable[[Report], None],
-        only: str | None,
-        plan_on: Callable[[], bool] | None,
-    ) -> Handles:
-        policies = self.settings.policies
-        priorities = {name: policy.priority for name, policy in policies.items()}
-
-        def plan_on_and_prove() -> bool:
-            if not options.drain:  # who drains does it afterwards
-                self.proving.beside(stopping)
-            return self.plan_on(stopping)
-
-        ledger: WorkLedger = self.work
-        queue: Queue = self.queue
-        if self.traced is not None:
-            ledger, queue = self.traced.ledger(ledger), self.traced.queue(queue)
-
-        def publish(versions: Sequence[PolicyVersion]) -> int:
-            now = self.clock.now()
-            return dispatch(self.work, queue, versions, priorities, now, options.lease)
-
-        return Handles(
-            ledger=ledger,
-            controls=self.controls,
-            queue=queue,
-            sources=_Attempts(self),
-            gate=gate(
-                self.throttles,
-                self.settings.databases,
-                self.clock,
-                # Several in one process have shares of their own.
-                f"{self.worker_name}:{next(self._workers)}",
-                options.lease,
-                options.concurrency,
-            ),
-            policies=policies,
-            clock=self.clock,
-            spread=self.spread,
-            by=self.worker_name,
-            publish=publish,
-            plan_on=plan_on or plan_on_and_prove,
-            stopping=stopping,
-            rest=lambda seconds: self._database.rest(seconds, self.clock.sleep),
-            longest_rest=self._database.longest_rest,
-            on_progress=on_progress,
-            tidy=self.upkeep.piece,
-            only=only,
-        )
-
-    def status(self) -> Document:
-        """Is cleanup keeping up, and what stands in its way?"""
-        return status_document(
-            self.settings.policies,
-            self.records,
-            self.controls,
-            self.calendar,
-            self.holds,
-            self.throttles,
-            self.windows,
-            self.schedule.slots,
-            self.state(),
-            self.clock.now(),
-        )
-
-    def _waited_for_space(self, stopping: Callable[[], bool]) -> bool:
-        """Let the time pass until a full disk may be tried again; False once told to stop."""
-        until = self.clock.now() + _SPACE_AGAIN
-        while self.clock.now() < until and not stopping():
-            self.clock.sleep(_STEP_SECONDS)
-        return not stopping()
+    def give_back(self) -> None:
+        """Let others have at once what this process was sent and will not work on."""
+        if self._carried is not None:
+            self._carried.give_back()
 
     def ticker(self, stopping: Callable[[], bool]) -> Ticker:
         """What sees the slots of every schedule come, and fires them."""
@@ -426,13 +340,6 @@ class System:
         overdue: int = verification(self, policy, lambda _: None, stopping)["overdue"]
         return overdue
 
-    def state(self) -> Document:
-        """How large the ledger is, and what upkeep did about it."""
-        settings = self.settings
-        return state_document(
-            self._upkeep_ledger, settings.state.keep, settings.evidence, self.clock.now()
-        )
-
     def _forget_batches(self, name: str, operations: Sequence[bytes]) -> Failure | None:
         """Have the database of the policy *name* forget those of *operations* that the ledger has
         forgotten."""
@@ -448,27 +355,8 @@ class System:
             return Failure(FailureClass.MALFORMED, str(error))
         return deleter.forget(policy.rows, forgotten)
 
-    def shown(self, document: Any) -> Any:
-        """*document* as the API and the dashboard may show it: `[serve] redact_keys` decides."""
-        return redacted(document) if self.settings.serve.redact_keys else document
-
-    def measures(self, missed: Mapping[str, int]) -> Sequence[Measure]:
-        """Everything there is to scrape. *missed* is how many slots of each policy nobody
-        answered."""
-        now, keep = self.clock.now(), self.settings.state.keep
-        before = None if keep is None else keep.before(now)
-        return measures(
-            self.settings.policies,
-            self.measuring,
-            self.controls,
-            self.throttles,
-            self._upkeep_ledger.describe(before, now),
-            missed,
-            now,
-        )
-
-    def _give_up_when(self, stopping: Callable[[], bool]) -> None:
-        self._database.give_up_when(lambda: stopping() or not self._patient)
+    def give_up_when(self, stopping: Callable[[], bool]) -> None:
+        self.database.give_up_when(lambda: stopping() or not self._patient)
 
     @contextmanager
     def scratch(self) -> Iterator["Scratch"]:
@@ -476,17 +364,24 @@ class System:
         with tempfile.TemporaryDirectory(prefix="bestbefore-") as folder:
             database = Database(f"sqlite:///{Path(folder) / 'scratch.db'}")
             try:
-                database.prepare()
+                database.make_anew()
                 yield Scratch(SqlPlanLedger(database), SqlRecords(database))
             finally:
                 database.dispose()
 
     def close(self) -> None:
-        """Close every connection to the state database."""
+        """Close every connection: to the broker, to stores and databases, to the state database."""
+        self.give_back()
+        if self._broker is not None:
+            self._broker.close()
         self.proving.close()
+        for store in self._stores.values():
+            store.close()
+        for tables in self._tables.values():
+            tables.close()
         if self.traced is not None:
             self.traced.close()
-        self._database.dispose()
+        self.database.dispose()
 
     def run(
         self,
@@ -519,7 +414,7 @@ class System:
         def ended() -> bool:
             return stopping() or any(isinstance(attempt, Exception) for attempt in attempts)
 
-        report = self.worker(options, ended, on_progress, policy.name, plan).run()
+        report = self.working.worker(options, ended, on_progress, policy.name, plan).run()
         match attempts:
             case [Exception() as error, *_]:
                 raise error
@@ -549,14 +444,14 @@ class System:
 
         def work(late: Callable[[], bool]) -> Report:
             on_work(planned.run)
-            worker = self.worker(
+            worker = self.working.worker(
                 options, lambda: stopping() or late(), only=policy.name, plan_on=lambda: False
             )
             try:
                 return worker.run()
             finally:
                 # What else this process does goes on waiting for the state database.
-                self._give_up_when(stopping)
+                self.give_up_when(stopping)
 
         return planned, finish(policy, planned.run, self.clock, work)
 
@@ -591,107 +486,15 @@ class Scratch:
     records: SqlRecords
 
 
-class _Attempts(Mapping[str, Attempting]):
-    """Attempts by the name of a store or database, connected on first use."""
-
-    def __init__(self, system: System) -> None:
-        self._system = system
-        self._made: dict[str, Attempting] = {}
-
-    def __getitem__(self, name: str) -> Attempting:
-        if name not in self._made:
-            made = self._make(name)
-            traced = self._system.traced
-            self._made[name] = made if traced is None else traced.attempts(made)
-        return self._made[name]
-
-    def _make(self, name: str) -> Attempting:
-        system = self._system
-        if name in system.settings.databases:
-            tables = system.tables(name)
-            attempts = RowAttempts(
-                tables.reader, tables.deleter, system.work, system.clock, system.worker_name,
-                system.held,
-            )  # fmt: skip
-            if tables.filer is None:
-                return attempts
-            archiving = RowArchiving(
-                tables.filer, system.work, system.clock, system.worker_name, system.files,
-                row_format,
-            )  # fmt: skip
-            return replace(attempts, file=archiving.make)
-        store = system.store(name)
-        return Attempts(
-            store.lister, store.deleter, system.work, system.clock, system.depot, system.held
-        )
-
-    def __iter__(self) -> Iterator[str]:
-        return iter([*self._system.settings.stores, *self._system.settings.databases])
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
-
-
-def collect_rarely() -> None:
-    """Have the garbage collector of this process look for cycles less often.
-
-    Commands come and go by the thousand and hold none: looking after every 700 new objects,
-    Python's default, costs a seventh of a run's CPU time.
-    """
-    gc.freeze()
-    gc.set_threshold(50_000)
-
-
 def open_system(path: Path, environ: Mapping[str, str]) -> System:
     """Read the configuration, connect to the state database and upgrade its schema.
 
     Raises ConfigError and LedgerError. Stores are connected when they are first used.
     """
-    system = System(load(path, environ), SystemClock(), _store, connect_tables)
+    system = System(load(path, environ), SystemClock(), connect_store, connect_tables)
     if (spans := tracer(environ)) is not None:
         system.traced = Traced(spans, system.records.name_of)
     return system
-
-
-def _store(settings: StoreSettings, clock: Clock, memory: EndpointMemory) -> Store:
-    if settings.root is not None:
-        root = settings.root
-        return Store(DirectoryLister(root), DirectoryDeleter(root), files=DirectoryFiles(root))
-    # Imported here: the vendor's client is an extra, and takes a while to import.
-    try:
-        from bestbefore.adapters.objects import s3
-    except ImportError as error:
-        raise LedgerError(
-            f'a store of kind "{settings.kind}" needs {error.name}: pip install "bestbefore[s3]"'
-        ) from error
-    there = s3.S3Settings(
-        endpoint_url=settings.endpoint_url,
-        region=settings.region,
-        access_key_id=settings.access_key_id,
-        secret_access_key=settings.secret_access_key,
-    )
-    connection = s3.connect(there, clock, memory)
-    return Store(
-        s3.S3Lister(there, clock, connection=connection),
-        s3.S3Deleter(there, clock, connection=connection),
-        s3.S3Copier(there, clock, connection=connection),
-        s3.S3Files(there, clock, connection=connection),
-    )
-
-
-def connect_tables(settings: DatabaseSettings) -> Tables:
-    """Both sides of the tables of one database; raises LedgerError without its driver."""
-    # Imported here: the driver is an extra.
-    from bestbefore.adapters import rows
-
-    try:
-        reader, deleter = rows.connect(settings.url)
-    except ImportError as error:
-        raise LedgerError(
-            f"databases.{settings.name} needs {error.name}: "
-            f'pip install "bestbefore[{settings.extra}]"'
-        ) from error
-    return Tables(reader, deleter, deleter, rows.SqlRowRestorer(settings.url))
 
 
 def person() -> str:

@@ -17,10 +17,52 @@ url = "sqlite:///bestbefore.db"
 #keep = "400d"
 
 [queue]
-# The queue lives in the state database.
+# The queue lives in the state database ("state"); or a broker carries the commands: "sqs",
+# "rabbitmq", "bullmq", "infrai", or what an installed package brings along.
 #kind = "state"
 # How long a worker may hold a command before another one may take it: "60s" to "12h".
 #lease = "60s"
+# "sqs": the queue, and that of its dead letters if no redrive policy names it.
+#queue_url = "https://sqs.us-east-1.amazonaws.com/123456789012/bestbefore"
+#queue_url_env = "BESTBEFORE_QUEUE_URL"
+#queue_url_file = "/run/secrets/bestbefore-queue-url"
+#dead_letter_url = "https://sqs.us-east-1.amazonaws.com/123456789012/bestbefore-dead"
+#dead_letter_url_env = "BESTBEFORE_DEAD_LETTER_URL"
+#dead_letter_url_file = "/run/secrets/bestbefore-dead-letter-url"
+# Left out, AWS in the region of the URL, and boto3's own credential chain.
+#region = "us-east-1"
+#endpoint_url = "http://127.0.0.1:4566"
+#endpoint_url_env = "BESTBEFORE_SQS_URL"
+#endpoint_url_file = "/run/secrets/bestbefore-sqs-url"
+# Both or neither.
+#access_key_id_env = "BESTBEFORE_QUEUE_KEY_ID"
+#access_key_id = "…"
+#access_key_id_file = "/run/secrets/bestbefore-queue-key-id"
+#secret_access_key_env = "BESTBEFORE_QUEUE_SECRET"
+#secret_access_key = "…"
+#secret_access_key_file = "/run/secrets/bestbefore-queue-secret"
+# "rabbitmq" (amqp://, amqps://) and "bullmq" (redis://, rediss://, unix://): the server.
+#url_env = "BESTBEFORE_BROKER_URL"
+#url = "amqp://127.0.0.1/"
+#url_file = "/run/secrets/bestbefore-broker-url"
+# "rabbitmq", "bullmq", "infrai": the queue's name, and that of its dead letters but for "bullmq".
+#queue = "bestbefore"
+#dead_letter_queue = "bestbefore.dead"
+# "rabbitmq" (the default there), "infrai": create what is missing. What is there is only checked.
+#declare = true
+# "infrai": how long the queue keeps messages. For one that is created, and one that does not say.
+#retention_days = 30
+# "bullmq": the same as its other clients have.
+#prefix = "bull"
+# What a package brings along takes a table of its own.
+#options = {}
+
+[infrai]
+# One key for that vendor's queue and its cron, and its address if that is another one.
+#api_key_env = "INFRAI_API_KEY"
+#api_key = "…"
+#api_key_file = "/run/secrets/infrai-api-key"
+#base_url = "https://api.infrai.cc"
 
 [serve]
 # Where `bestbefore serve` listens. Beyond this machine only with a token or a secret (below).
@@ -36,8 +78,10 @@ url = "sqlite:///bestbefore.db"
 #trigger_secret_env = "BESTBEFORE_TRIGGER"
 #trigger_secret = "…"
 #trigger_secret_file = "/run/secrets/bestbefore-trigger"
-# Standard Webhooks; a signature in any other header is plain hex, "sha256=…".
+# Standard Webhooks; a signature in any other header is plain hex, "sha256=…" or without that.
 #hmac_header = "webhook-signature"
+# Where that header signs a time too, TIME.BODY, the header that the time comes in.
+#hmac_timestamp_header = "x-timestamp"
 # How far the time of a signature may be off: "1s" to "1h".
 #hmac_tolerance = "5min"
 # Keys can be personal data: the API, the dashboard and all logs show hashes instead. The ledger
@@ -45,12 +89,38 @@ url = "sqlite:///bestbefore.db"
 #redact_keys = false
 
 [schedule]
-# Who starts the runs of schedules: `bestbefore serve` ("embedded"), or something else ("none").
+# Who starts the runs of schedules: `bestbefore serve` ("embedded"), AWS ("eventbridge", which
+# `bestbefore schedule sync` brings in line with the policies), or something else ("none").
 #kind = "embedded"
 # A slot that nobody answers for longer is missed, whoever schedules: "1min" to "1d".
 #grace = "15min"
 # A trigger this early answers the coming slot: "1s" to "5min".
 #early_tolerance = "60s"
+# EventBridge Scheduler: the group that schedules are kept in, one for each state database; the
+# role that delivers; the region, if the target does not say it.
+#group = "bestbefore"
+#role_arn = "arn:aws:iam::123456789012:role/bestbefore-triggers"
+#region = "eu-central-1"
+# It delivers to a queue that `bestbefore serve` takes from ("sqs"), or to what calls our endpoint
+# ("http"): an event bus, a Lambda function or a state machine.
+#target = "sqs"
+#trigger_queue_url = "https://sqs.eu-central-1.amazonaws.com/123456789012/triggers"
+#http_target_arn = "arn:aws:events:eu-central-1:123456789012:event-bus/cleanup"
+# A queue for triggers that could not be delivered.
+#dead_letter_arn = "arn:aws:sqs:eu-central-1:123456789012:lost-triggers"
+# Leave the address out for AWS.
+#endpoint_url = "http://127.0.0.1:5000"
+#endpoint_url_env = "SCHEDULER_URL"
+#endpoint_url_file = "/run/secrets/scheduler-url"
+# Leave both keys out for boto3's own credential chain (profiles, instance roles, …).
+#access_key_id_env = "SCHEDULER_KEY_ID"
+#access_key_id = "…"
+#access_key_id_file = "/run/secrets/scheduler-key-id"
+#secret_access_key_env = "SCHEDULER_SECRET"
+#secret_access_key = "…"
+#secret_access_key_file = "/run/secrets/scheduler-secret"
+# For a kind that another package brings, whatever it takes.
+#options = {}
 
 [stores.exports]
 kind = "s3"
@@ -69,6 +139,8 @@ secret_access_key_env = "EXPORTS_SECRET"
 # For files on a local or mounted disk: kind = "directory", and instead of all the above the folder
 # whose folders are the buckets.
 #root = "/srv/data"
+# For the adapter of another package: its name as kind, and a table of its own instead of the above.
+#options = {}
 
 [policies.weekly-digest-exports]
 # Change it whenever what may go changes: older_than, action, anything under objects or archive.

@@ -48,6 +48,7 @@ class Job:
     slot: datetime
     by: str
     prompt: bool
+    trigger: Trigger = Trigger.HTTP
     run: Run | None = None
     begun: bool = False
     working: bool = False
@@ -92,7 +93,13 @@ class Triggers:
         self._lock = threading.Lock()
         self._jobs: dict[str, Job] = {}
 
-    def begin(self, name: str | None, slot: datetime | None, by: str) -> Sequence[Job]:
+    def begin(
+        self,
+        name: str | None,
+        slot: datetime | None,
+        by: str,
+        trigger: Trigger = Trigger.HTTP,
+    ) -> Sequence[Job]:
         """The jobs for *slot*, else for the latest one due: that of the policy called *name*, or
         those of every policy with a schedule that is not paused.
 
@@ -112,8 +119,8 @@ class Triggers:
                 for policy in system.settings.policies.values()
                 if policy.schedule is not None and not {policy.name, None} & pauses.keys()
             ]
-        chosen = [(policy, system.slot(policy, slot, Trigger.HTTP)) for policy in wanted]
-        return [self._job(policy, slot, by) for policy, slot in chosen]
+        chosen = [(policy, system.slot(policy, slot, trigger)) for policy in wanted]
+        return [self._job(policy, slot, by, trigger) for policy, slot in chosen]
 
     def answer(self, job: Job) -> Document:
         """What can be said of *job* now: its plan's document, as of this moment.
@@ -121,9 +128,7 @@ class Triggers:
         Raises what planning raised, NotBegun while there is no run, and LedgerError.
         """
         if job.done.done():
-            document = job.done.result()
-            run = self._asked.records.run(job.run_id)
-            return document | {"state": run.state.value, "complete": run.complete}
+            return job.done.result()
         try:
             return plan_document(job.run or self._asked.records.run(job.run_id))
         except NotInLedger:
@@ -138,8 +143,8 @@ class Triggers:
             begun = [job.done for job in self._jobs.values() if job.begun]
         wait(begun, within)
 
-    def _job(self, policy: Policy, slot: datetime, by: str) -> Job:
-        job = Job(policy, slot, by, prompt=self._work)
+    def _job(self, policy: Policy, slot: datetime, by: str, trigger: Trigger) -> Job:
+        job = Job(policy, slot, by, prompt=self._work, trigger=trigger)
         with self._lock:
             if (known := self._jobs.get(job.run_id)) is not None:
                 return known
@@ -160,13 +165,16 @@ class Triggers:
         try:
             if self._work:
                 planned, _ = self._system.answer(
-                    job.policy, job.slot, Trigger.HTTP, self._options,
+                    job.policy, job.slot, job.trigger, self._options,
                     stopping=self._stopping, by=job.by, on_page=see, on_work=work,
                 )  # fmt: skip
             else:
                 planner = self._system.planner(job.policy, see, self._stopping, job.by)
-                planned = planner.plan(job.policy, job.slot, Trigger.HTTP)
+                planned = planner.plan(job.policy, job.slot, job.trigger)
             document = plan_document(planned.run, repeated=planned.repeated)
+            # Read once for all who wait, as what was small enough may be deleted by now.
+            run = self._system.records.run(job.run_id)
+            document |= {"state": run.state.value, "complete": run.complete}
         except Exception as error:  # noqa: BLE001  (it is raised where somebody waits for it)
             log.warning("policies.%s: slot %s: %s", job.policy.name, when(job.slot), error)
             self._end(job)

@@ -20,6 +20,8 @@ from bestbefore.app.system import System, UnknownPolicy, open_system
 from bestbefore.cli.text import printable
 from bestbefore.ports.ledger import LedgerError
 from bestbefore.ports.objects import StoreError
+from bestbefore.ports.scheduler import SchedulerFailed
+from bestbefore.ports.transport import TransportFailed
 from bestbefore.stages.survey import PlanRefused, Stopped
 from bestbefore.stages.trigger import SlotRefused
 
@@ -27,7 +29,16 @@ P = ParamSpec("P")
 
 FAILING, WRONG = 1, 2
 
-_EXPECTED = (ConfigError, LedgerError, PlanRefused, SlotRefused, StoreError, UnknownPolicy)
+_EXPECTED = (
+    ConfigError,
+    LedgerError,
+    PlanRefused,
+    SchedulerFailed,
+    SlotRefused,
+    StoreError,
+    TransportFailed,
+    UnknownPolicy,
+)
 
 
 def verb(function: Callable[P, None]) -> Callable[P, None]:

@@ -7,19 +7,22 @@ from typing import Any
 
 import click
 
+from bestbefore.app.discarding import discarded
+from bestbefore.app.emptying import absorbed
 from bestbefore.app.system import System
-from bestbefore.cli.context import emit, fail, opened, verb
+from bestbefore.cli.context import Stop, emit, fail, opened, verb
 from bestbefore.cli.text import printable, table
 from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.rows import Walk
 from bestbefore.ports.ledger import DeadFilter, DeadLetter
+from bestbefore.ports.strays import StrayRecord
 from bestbefore.read.documents import Document
-from bestbefore.read.operations import (
-    dead_letter_document,
-    id_range,
-    shown_dead_letter_document,
-)
+from bestbefore.read.operations import id_range, shown_dead_letter_document
+from bestbefore.read.strays import dead_letter_documents, stray_document
 from bestbefore.stages.redrive import correct, redrive
+
+_LONGEST_TARGET = 80
+"""Characters of an unreadable message that a list shows."""
 
 
 def filters(function: Callable[..., None]) -> Callable[..., None]:
@@ -45,10 +48,9 @@ def dlq() -> None:
 @click.option("--limit", type=click.IntRange(1), help="At most so many; all of them by default.")
 @verb
 def list_(config: Path, as_json: bool, limit: int | None, **given: Any) -> None:
-    """List dead letters, oldest failure first."""
+    """List dead letters, oldest failure first, and after them messages that execute nothing."""
     with opened(config) as system:
-        letters = system.dead_letters.dead(_filter(given), limit)
-        documents = [dead_letter_document(letter) for letter in letters]
+        documents = dead_letter_documents(system.dead_letters, system.strays, _filter(given), limit)
     emit(as_json, documents, lambda: _list_text(documents))
 
 
@@ -56,10 +58,13 @@ def list_(config: Path, as_json: bool, limit: int | None, **given: Any) -> None:
 @click.argument("operation_id")
 @verb
 def show(config: Path, as_json: bool, operation_id: str) -> None:
-    """Show one dead letter with all its attempts."""
+    """Show one dead letter with all its attempts, or one message that executes nothing."""
     with opened(config) as system:
-        letter = _one(system, _filter({"operation_id": operation_id}), operation_id)
-        document = shown_dead_letter_document(system.records, letter)
+        found = _one(system, _filter({"operation_id": operation_id}), operation_id)
+        if isinstance(found, StrayRecord):
+            document = stray_document(found, whole=True)
+        else:
+            document = shown_dead_letter_document(system.records, found)
     emit(as_json, document, lambda: _show_text(document))
 
 
@@ -105,6 +110,7 @@ def redrive_(
         else:
             done = redrive(
                 system.dead_letters,
+                system.strays,
                 which,
                 system.clock,
                 system.person,
@@ -116,6 +122,7 @@ def redrive_(
                 "redriven": 0 if dry_run else done.redriven,
                 "would_redrive": done.redriven if dry_run else 0,
                 "refused": done.refused,
+                "strays": done.strays,
                 "remaining": done.remaining,
                 "dry_run": dry_run,
             }
@@ -137,11 +144,7 @@ def discard(
         which = _filter(given)
         if given["operation_id"] is not None:
             _one(system, which, given["operation_id"])
-        rows = [letter.row for letter in system.dead_letters.dead(which)]
-        done = len(rows)
-        if not dry_run:
-            now = system.clock.now()
-            done = system.dead_letters.discard(rows, reason, system.person, now)
+        done = discarded(system, which, reason, system.person, dry_run=dry_run)
     document = {"discarded": 0 if dry_run else done, "would_discard": done if dry_run else 0}
     text = f"dry run: {done:,} would be discarded" if dry_run else f"discarded {done:,}"
     emit(as_json, document, lambda: text)
@@ -150,12 +153,15 @@ def discard(
 @dlq.command()
 @verb
 def absorb(config: Path, as_json: bool) -> None:
-    """Bring a broker's own dead letters and unreadable messages into the ledger."""
-    with opened(config):
-        document = {"absorbed": 0}
-    emit(as_json, document,
-         lambda: "nothing to absorb: the queue is the state database and has no dead letters "
-         "of its own")  # fmt: skip
+    """Bring a broker's own dead letters, and what in them cannot be read, into the ledger.
+
+    The ledger keeps the budgets: what is not done there is due again at once, what is done is only
+    taken away at the broker.
+    """
+    with opened(config) as system:
+        document = absorbed(system, Stop())
+        carried = system.broker is not None
+    emit(as_json, document, lambda: _absorb_text(document, carried=carried))
 
 
 def _filter(given: dict[str, Any]) -> DeadFilter:
@@ -170,9 +176,10 @@ def _filter(given: dict[str, Any]) -> DeadFilter:
     )
 
 
-def _one(system: System, which: DeadFilter, named: str) -> DeadLetter:
-    """The one dead letter that *named* means."""
-    found = system.dead_letters.dead(which, 2)
+def _one(system: System, which: DeadFilter, named: str) -> DeadLetter | StrayRecord:
+    """The one dead letter, or message that executes nothing, that *named* means."""
+    found: list[DeadLetter | StrayRecord] = [*system.dead_letters.dead(which, 2)]
+    found += system.strays.found(which, 2)
     if len(found) != 1:
         problem = "is no dead letter" if not found else "fits several dead letters"
         fail(f"operation {printable(named)} {problem}; `bestbefore dlq list` shows their ids")
@@ -195,7 +202,9 @@ def _correct(
         or said.keys() - {"key", "version"}
     ):
         raise click.UsageError("--set takes key=KEY (and version=ID) and goes with --id")
-    letter = system.dead_letters.dead(which)[0]
+    letter = next(iter(system.dead_letters.dead(which, 1)), None)
+    if letter is None:
+        fail("--set: this message has no operation that could be corrected; discard it")
     policy = system.policy(letter.policy)
     if policy.version != letter.policy_version:
         fail(
@@ -217,6 +226,7 @@ def _correct(
         "redriven": 0 if dry_run else 1,
         "would_redrive": 1 if dry_run else 0,
         "refused": 0,
+        "strays": 0,
         "remaining": 0,
         "dry_run": dry_run,
         "corrected_by": operation_id.hex(),
@@ -229,7 +239,7 @@ def _list_text(documents: list[Document]) -> str:
     return table(
         ("operation", "policy", "class", "attempts", "last failed", "target", "error"),
         [
-            (d["operation_id"][:12], d["policy"], d["failure_class"], d["attempts"],
+            (d["operation_id"][:12], d["policy"] or "-", d["failure_class"], d["attempts"],
              d["last_failed_at"], _target(d["command"]), d["error"])
             for d in documents
         ],
@@ -237,6 +247,8 @@ def _list_text(documents: list[Document]) -> str:
 
 
 def _show_text(document: Document) -> str:
+    if document["policy"] is None:
+        return _stray_text(document)
     command = document["command"]
     lines = [
         f"operation {document['operation_id']}",
@@ -259,8 +271,23 @@ def _show_text(document: Document) -> str:
     return "\n".join(lines)
 
 
-def _target(command: Document) -> str:
+def _stray_text(document: Document) -> str:
+    return "\n".join(
+        [
+            f"message {document['operation_id']} ({document['size']:,} bytes) executes nothing",
+            f"  {printable(document['error'])}",
+            f"  received {document['attempts']:,} times, first {document['first_failed_at']}, last "
+            f"{document['last_failed_at']}",
+            f"  {printable(document['command'])}",
+            "  it is of no run and cannot be redriven; find out who wrote it, then discard it",
+        ]
+    )
+
+
+def _target(command: Document | str) -> str:
     """What a command is about, within the policy's bucket or database."""
+    if isinstance(command, str):
+        return command if len(command) <= _LONGEST_TARGET else command[:_LONGEST_TARGET] + "…"
     if command["kind"] == "rows":
         if command["walk"] == Walk.PARTITION:
             return f"{command['table']}: partition {command['first'][-1]}"
@@ -288,13 +315,34 @@ def _seen(command: Document) -> str:
     return f"  seen with etag {command['etag']}, last modified {command['last_modified']}"
 
 
+def _absorb_text(document: Document, *, carried: bool) -> str:
+    if document["queue"] is None:
+        why = "this queue has none that are configured" if carried else "it is the state database"
+        return f"nothing to absorb: the queue has no dead letters of its own, as {why}"
+    lines = [f"absorbed {document['absorbed']:,} from {document['queue']}"]
+    said = (
+        ("due_again", "are due again, under the budget that they have"),
+        ("already_ended", "had ended: completed or dead"),
+        ("in_ledger", "wait in the ledger anyway: delayed, not released, or in a worker's hands"),
+        ("strays", "execute nothing: `bestbefore dlq list --class malformed`"),
+    )
+    return "\n".join(
+        [*lines, *(f"  {document[name]:,} {text}" for name, text in said if document[name])]
+    )
+
+
 def _redrive_text(document: Document) -> str:
     if document["dry_run"]:
         lines = [f"dry run: {document['would_redrive']:,} would be redriven"]
     else:
         lines = [f"redriven: {document['redriven']:,}; `bestbefore work` takes them up"]
-    if document["refused"]:
-        lines.append(f"refused: {document['refused']:,} of versions that are no longer current")
+    if superseded := document["refused"] - document["strays"]:
+        lines.append(f"refused: {superseded:,} of versions that are no longer current")
+    if document["strays"]:
+        lines.append(
+            f"refused: {document['strays']:,} messages that no operation is behind; `bestbefore "
+            "dlq show ID` says why, `bestbefore dlq discard` closes them"
+        )
     if document["remaining"]:
         lines.append(f"left for after the canary: {document['remaining']:,}")
     return "\n".join(lines)

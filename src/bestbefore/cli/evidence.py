@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from bestbefore.app import reporting
 from bestbefore.app.formats import evidence_parquet
 from bestbefore.app.questions import explanation, verification
 from bestbefore.cli.context import FAILING, Stop, emit, fail, opened, verb
@@ -88,7 +89,7 @@ def export(
                 click.echo(json.dumps(document))
         else:
             _write(output, what, documents)
-        state = system.state()
+        state = reporting.state(system)
     if state["evidence"] and what is not About.RUNS:
         click.echo(
             f"evidence of {state['pruned']:,} operations that completed longer ago than "

@@ -105,6 +105,7 @@ def run(
             "work": work_document(report),
             "state": ended.state.value,
         }
+        system.give_back()
         emit(as_json, document, lambda: _run_text(document, ended))
         keep_up(system, stop)
     blocked = any(n for reason, n in report.left.items() if reason != "held")

@@ -4,21 +4,23 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from bestbefore.domain.report import Report
 from bestbefore.domain.run import Run
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 _RECENT = 10.0
 
 
 class Progress:
-    """What a scan and a worker tell while they run."""
+    """What a scan and a worker tell while they run. Only for a person who watches is the ledger
+    asked what is left."""
 
-    def __init__(self, backlog: Callable[[], int]) -> None:
+    def __init__(self, backlog: Callable[[], int], *, watched: bool) -> None:
+        self.watched = watched
         self._backlog = backlog
         self._run: Run | None = None
         self._report: Report | None = None
@@ -38,10 +40,12 @@ class Progress:
         self._done.append((now, report.completed))
         while now - self._done[0][0] > _RECENT:
             self._done.pop(0)
-        if now - self._asked_at > 1.0:
+        if self.watched and now - self._asked_at > 1.0:
             self._left, self._asked_at = self._backlog(), now
 
-    def __rich__(self) -> Text:
+    def __rich__(self) -> "Text":
+        from rich.text import Text
+
         parts = [f"{time.monotonic() - self._began:5.0f} s"]
         if self._run is not None:
             parts.append(f"scanned {self._run.scanned:,}  planned {self._run.planned:,}")
@@ -62,12 +66,30 @@ class Progress:
 @contextmanager
 def watched(backlog: Callable[[], int] = lambda: 0) -> Iterator[Progress]:
     """Progress on stderr while inside, if that is a terminal; it vanishes afterwards."""
-    progress = Progress(backlog)
-    if not sys.stderr.isatty():
+    progress = Progress(backlog, watched=sys.stderr.isatty())
+    if not progress.watched:
         yield progress
         return
+    # Imported here: only a person who watches needs it.
+    from rich.console import Console
+    from rich.live import Live
+
     with Live(progress, console=Console(stderr=True), refresh_per_second=4, transient=True):
         yield progress
+
+
+@contextmanager
+def told() -> Iterator[Callable[[str], None]]:
+    """A line on stderr that says what it was last told, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live("", console=Console(stderr=True), refresh_per_second=4, transient=True) as live:
+        yield lambda text: live.update(Text(text))
 
 
 def _duration(seconds: float) -> str:

@@ -11,8 +11,10 @@ import click
 from bestbefore.app import logs
 from bestbefore.app.backlogs import watch
 from bestbefore.app.listening import address, is_loopback, listen
+from bestbefore.app.schedulers import trigger_queue_of
 from bestbefore.app.service import Service
 from bestbefore.app.system import System
+from bestbefore.app.trigger_queue import TriggerQueue
 from bestbefore.app.triggers import Triggers
 from bestbefore.cli.context import FAILING, Stop, emit, fail, leave, opened, verb
 from bestbefore.cli.work import options
@@ -56,13 +58,14 @@ def serve(
         system.connect()  # now, and not while the first caller waits
         front = system.impatient()
         listening = _listen(host, there.port if port is None else port)
-        service = Service(
-            loops(system, stopping, work=not no_work, schedule=not no_schedule),
-            front.probe,
-            stopping,
-        )
         opts = options(system, _CONCURRENCY, drain=True)
         triggers = Triggers(front, system, opts, stopping.is_set, work=not no_work)
+        going = loops(system, stopping, work=not no_work, schedule=not no_schedule)
+        broker = None if no_schedule else trigger_queue_of(system.settings)
+        if broker is not None:
+            queue = TriggerQueue(broker.transport, triggers, front, stopping.is_set, stopping.wait)
+            going["trigger queue"] = queue.run
+        service = Service(going, front.probe, stopping)
         desk = Desk(front, triggers, opts, service.ready, stopping.is_set)
         server = Server(create_app(desk), listening)
         Stop(stopping.set)
@@ -78,6 +81,8 @@ def serve(
         server.join()
         service.join(_GRACE_SECONDS)
         triggers.close(_GRACE_SECONDS)
+        if broker is not None:
+            broker.close()
         front.close()
     # Threads that hang in a store or a database are not waited for: their work was given back.
     leave(1, FAILING if failed else 0)
@@ -90,13 +95,15 @@ def loops(
 
     def run_worker() -> None:
         opts = options(system, _CONCURRENCY, drain=False)
-        system.worker(opts, stopping.is_set).run()
+        system.working.worker(opts, stopping.is_set).run()
 
     found: dict[str, Callable[[], None]] = {
         "backlogs": lambda: watch(system.backlogs, system.clock, stopping.wait)
     }
     if work:
         found["worker"] = run_worker
+    elif system.settings.queue.is_elsewhere:
+        found["sender"] = lambda: system.working.send(stopping.is_set)
     if schedule:
         found["ticker"] = lambda: system.ticker(stopping.is_set).run()
     return found

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from bestbefore.app import reporting
 from bestbefore.cli.context import emit, opened, verb
 from bestbefore.cli.hold import hold_text
 from bestbefore.cli.text import counts, printable, size, table
@@ -23,7 +24,7 @@ def status(config: Path, as_json: bool) -> None:
             system.schedule.look()
         except LedgerError as error:  # a full disk, say: all the more reason to look at the rest
             log.warning("slots that have come since the last look are not listed: %s", error)
-        document = system.status()
+        document = reporting.status(system)
     emit(as_json, document, lambda: _text(document))
 
 
@@ -45,6 +46,8 @@ def _text(document: Document) -> str:
         for row in document["policies"]
         if row["paused"]
     ]
+    if (queue := document["queue"])["kind"] != "state":
+        lines.append(f"{queue['sent']:,} commands are with the queue ({printable(queue['kind'])})")
     lines += [_missed(missed) for missed in document["missed"]]
     lines += [
         f"{row['policy']} is not in this file; what is left of it waits"
@@ -72,6 +75,11 @@ def _text(document: Document) -> str:
         for b in document["breakers"]
     ]
     lines += [_throttle(t) for t in document["throttles"]]
+    if strays := document["strays"]:
+        lines.append(
+            f"{strays:,} messages execute nothing, and wait for you: `bestbefore dlq list --class "
+            "malformed`"
+        )
     lines += _state(document["state"])
     return "\n".join(lines)
 

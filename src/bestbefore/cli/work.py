@@ -12,7 +12,7 @@ from bestbefore.cli.text import counts, rows_text, size
 from bestbefore.read.documents import Document, work_document
 from bestbefore.stages.work import Options
 
-_BLOCKING = ("dead", "breaker", "unplanned")
+_BLOCKING = ("dead", "breaker", "unplanned", "queue")
 
 
 @click.command()
@@ -34,10 +34,11 @@ def work(config: Path, as_json: bool, drain: bool, concurrency: int) -> None:
     with opened(config) as system:
         with watched(lambda: backlog(system)) as progress:
             stop = Stop()
-            report = system.worker(
+            report = system.working.worker(
                 options(system, concurrency, drain=drain), stop, progress.work
             ).run()
         document = work_document(report)
+        system.give_back()
         emit(as_json, document, lambda: work_text(document))
         keep_up(system, stop)
     blocked = any(report.left[name] for name in _BLOCKING)

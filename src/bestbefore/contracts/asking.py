@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from bestbefore.contracts.ledger import DAY, LEASE, ME, SLOT, Ledger, Sides, item
+from bestbefore.contracts.ledger_world import DAY, LEASE, ME, SLOT, Ledger, Sides, item
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.states import RunState
 from bestbefore.ports.ledger import Completed, DeadFilter, NotInLedger

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from bestbefore.contracts.ledger import DAY, ME, SLOT, Sides
+from bestbefore.contracts.ledger_world import DAY, ME, SLOT, Sides
 from bestbefore.ports.controls import Controls
 
 _SECOND = timedelta(seconds=1)

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from bestbefore.contracts.ledger import DAY, ME, SLOT, Ledger, Sides
+from bestbefore.contracts.ledger_world import DAY, ME, SLOT, Ledger, Sides
 from bestbefore.domain.access import Scope, Token
 from bestbefore.ports.access import Access
 from bestbefore.ports.dashboard import BACKLOGS_KEPT, Backlog, Backlogs, Sessions

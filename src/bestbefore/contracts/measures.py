@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from bestbefore.contracts.ledger import (
+from bestbefore.contracts.ledger_world import (
     DAY,
     LEASE,
     ME,
@@ -24,6 +24,7 @@ from bestbefore.contracts.ledger import (
 from bestbefore.domain.counts import Count
 from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.trigger import Fate
 from bestbefore.ports.ledger import Completed
 from bestbefore.ports.measures import DeadSince, Measuring, Standing
 from bestbefore.ports.records import Verification
@@ -136,6 +137,14 @@ class MeasuresContract:
             DeadSince("exports", FailureClass.MALFORMED, SLOT + LEASE / 4),
             DeadSince("exports", FailureClass.PERMISSION, SLOT + LEASE / 2),
         ]
+
+    def test_triggers_add_up_by_what_became_of_them(self, measuring: Measuring) -> None:
+        assert measuring.triggers() == {}
+
+        measuring.count_triggers({Fate.BEGUN: 2, Fate.REFUSED: 1})
+        measuring.count_triggers({Fate.BEGUN: 1})
+
+        assert measuring.triggers() == {Fate.BEGUN: 3, Fate.REFUSED: 1}
 
     def test_verifications_are_told_by_policy(self, ledger: Ledger, measuring: Measuring) -> None:
         found = Verification(SLOT, 3, SLOT - DAY, 1)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from bestbefore.contracts.ledger import DAY, LEASE, ME, POLICY, SLOT, Ledger, Sides, capped
+from bestbefore.contracts.ledger_world import DAY, LEASE, ME, POLICY, SLOT, Ledger, Sides, capped
 from bestbefore.ports.proofs import Proofs
 
 VERSIONS = {POLICY.name: POLICY.version}

@@ -8,16 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bestbefore.contracts.ledger import (
-    DAY,
-    LEASE,
-    ME,
-    OLD,
-    SLOT,
-    Ledger,
-    Sides,
-    died,
-)
+from bestbefore.contracts.ledger_world import DAY, LEASE, ME, OLD, SLOT, Ledger, Sides, died
 from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.identity import row_operation
 from bestbefore.domain.known import Known, disposition

@@ -107,6 +107,19 @@ class RowTimesContract:
         with pytest.raises(TableRefused, match=r"1700000000.*expected ISO 8601"):
             world.reader.describe(source())
 
+    def test_where_the_kind_was_said_texts_that_cannot_be_read_may_be_all_that_is_left(
+        self, world: RowWorld
+    ) -> None:
+        """A cleanup that took everything else must not be refused for ever after."""
+        fill(world, TEXT, ["unknown", "see ticket"])
+        said = source(timestamp_kind=TimestampKind.ISO_TEXT)
+
+        facts = world.reader.describe(said)
+
+        assert "timestamp-unreadable" in [note.code for note in facts.notes]
+        assert world.reader.kept(said, facts)["undated"] == 2
+        assert old(world, said, "2026-06-01T00:00:00+00:00") == []
+
     # -- integers
 
     def test_seconds_and_milliseconds(self, world: RowWorld) -> None:

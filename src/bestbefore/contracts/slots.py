@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bestbefore.contracts.ledger import LEASE, ME, POLICY, Ledger, Sides
+from bestbefore.contracts.ledger_world import LEASE, ME, POLICY, Ledger, Sides
 from bestbefore.domain.run import Trigger
 from bestbefore.domain.slots import Slot, SlotState, state_of
 from bestbefore.ports.controls import Controls

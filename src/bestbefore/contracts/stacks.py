@@ -8,15 +8,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from bestbefore.contracts.ledger import (
-    DAY,
-    OLD,
-    POLICY,
-    SLOT,
-    Ledger,
-    Sides,
-    died,
-)
+from bestbefore.contracts.ledger_world import DAY, OLD, POLICY, SLOT, Ledger, Sides, died
 from bestbefore.domain.failure import Attempts, Failure, FailureClass, TryAgain, decide
 from bestbefore.domain.identity import ObjectIds
 from bestbefore.domain.known import disposition

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from bestbefore.contracts.ledger import LEASE, SLOT
+from bestbefore.contracts.ledger_world import LEASE, SLOT
 from bestbefore.domain.throttle import RAMP_BATCHES, Tempo
 from bestbefore.ports.throttle import Throttles, Wait
 

@@ -11,7 +11,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from bestbefore.contracts.ledger import (
+from bestbefore.contracts.ledger_world import (
     DAY,
     LEASE,
     ME,

@@ -72,7 +72,7 @@ class ObjectCommand:
 
     def encode(self) -> bytes:
         """The message on the wire: ASCII JSON, so that its size in bytes is its length."""
-        return _encoded(self.message())
+        return encoded(self.message())
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +121,17 @@ class RowCommand:
 
     def encode(self) -> bytes:
         """The message on the wire, as of an object's command."""
-        return _encoded(self.message())
+        return encoded(self.message())
 
 
 def impossible_batch(batch: RowBatch) -> str | None:
     """Why no command can carry *batch*; None where one can."""
-    size = sum(len(_encoded(json.loads(end))) for end in (batch.first, batch.last))
+    size = sum(len(encoded(json.loads(end))) for end in (batch.first, batch.last))
     if size <= MAX_ENDS:
         return None
     return f"its keys take {size:,} bytes of a message, more than {MAX_ENDS:,}"
 
 
-def _encoded(content: Mapping[str, object] | list[str]) -> bytes:
+def encoded(content: Mapping[str, object] | list[str]) -> bytes:
+    """*content* on the wire: ASCII JSON."""
     return json.dumps(content, separators=(",", ":")).encode("ascii")

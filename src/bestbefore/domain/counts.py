@@ -17,6 +17,7 @@ class Count(StrEnum):
     ELIGIBLE = "eligible"  # by unit, once a scan has ended
     PLANNED = "planned"  # operations created
     PUBLISHED = "published"
+    REPUBLISHED = "republished"  # to a broker, which may have them already
     COMPLETED = "completed"  # by outcome; with the bytes that left
     ROWS = "rows"  # by what became of them
     RETRIED = "retried"  # by failure class

@@ -164,16 +164,22 @@ def decide(
     if charged.exhausted(failure.failure_class, attempts, now):
         return GiveUp(failure, charged)
     tries = charged.tries(failure.failure_class, now)
+    return TryAgain(failure, charged, now + pause(failure, tries, spread))
+
+
+def pause(failure: Failure, tries: int, spread: Callable[[], float]) -> timedelta:
+    """How long to wait after *failure*, the *tries*-th (from 1) in a row.
+
+    *spread* returns a float in [0, 1) and is called once or not at all.
+    """
     if failure.retry_after:
         # What the server asks for is a floor; the spread on top keeps a thousand commands that
         # were told the same second from coming back in it together.
-        wait = failure.retry_after + spread() * max(failure.retry_after / 10, _BASE)
-    elif failure.retry_after is not None and tries == 1:
+        return failure.retry_after + spread() * max(failure.retry_after / 10, _BASE)
+    if failure.retry_after is not None and tries == 1:
         # "At once" is believed at first; a server that keeps saying so would be asked in a loop.
-        wait = timedelta(0)
-    else:
-        wait = timedelta(seconds=backoff(tries, spread=spread))
-    return TryAgain(failure, charged, now + wait)
+        return timedelta(0)
+    return timedelta(seconds=backoff(tries, spread=spread))
 
 
 def backoff(

@@ -26,6 +26,11 @@ class Unreadable(ValueError):
 
 def read(data: bytes) -> Command:
     """The command in *data*, whose fields hash to the id it names. Raises Unreadable."""
+    return identified(data)[1]
+
+
+def identified(data: bytes) -> tuple[bytes, Command]:
+    """The same, after its id, which takes a while to compute."""
     if len(data) > MAX_BYTES:
         raise Unreadable(f"a message has at most {MAX_BYTES:,} bytes")
     try:
@@ -41,13 +46,15 @@ def read(data: bytes) -> Command:
         raise Unreadable("a text in it is no Unicode") from None
     if given != computed:
         raise Unreadable("operation_id: the fields of this message do not hash to it")
-    return command
+    return bytes.fromhex(computed), command
 
 
 def _command(fields: Mapping[str, Any]) -> Command:
     version, kind = fields.get("v"), fields.get("kind")
-    if type(version) is not int or version != VERSION:
-        raise Unreadable(f"v: expected {VERSION}")
+    if type(version) is not int:
+        raise Unreadable(f"v: expected the version of the message, {VERSION}")
+    if version != VERSION:
+        raise Unreadable(f"v: unsupported version {version}, expected {VERSION}")
     match kind:
         case "object":
             _only(fields, _OBJECT, _OBJECT_TOO)

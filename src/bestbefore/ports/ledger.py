@@ -388,8 +388,8 @@ class WorkLedger(Protocol):
     def claim(
         self, operation_id: bytes, policy: int, now: datetime, lease: timedelta
     ) -> Operation | None:
-        """Claim one due operation of a policy version by its id, as `Queue.receive` does others;
-        None where it is not pending, not due, or in somebody's hands."""
+        """Claim one operation of a policy version by its id, as `Queue.receive` does others; None
+        where it is not pending, in somebody's hands, or neither due nor at a broker."""
         ...
 
     def record(self, settlements: Sequence[Settlement], by: str, now: datetime) -> list[Operation]:

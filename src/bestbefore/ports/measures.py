@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 from bestbefore.domain.counts import Count
 from bestbefore.domain.failure import FailureClass
+from bestbefore.domain.trigger import Fate
 from bestbefore.ports.records import Verification
 
 
@@ -63,6 +64,14 @@ class Measuring(Protocol):
 
     def dead_since(self) -> Sequence[DeadSince]:
         """The age of the dead letters."""
+        ...
+
+    def count_triggers(self, more: Mapping[Fate, int]) -> None:
+        """Count triggers that came through a queue."""
+        ...
+
+    def triggers(self) -> Mapping[Fate, int]:
+        """How many there were so far; only those with any."""
         ...
 
     def verifications(self) -> Mapping[str, Verification]:

@@ -54,7 +54,8 @@ class OperationRecord(NamedTuple):
     once that is known, ``parent`` the id of the operation that was split into this one and others,
     and ``reason`` of that one why. ``source`` is what the policy said then, and ``restored_at``
     when something of it was brought back for the last time. ``claimed`` says that it is in a
-    worker's hands until ``due_at``.
+    worker's hands until ``due_at``, ``sent_at`` that a broker has it since then,
+    so that it has no date.
     """
 
     row: int
@@ -94,6 +95,7 @@ class OperationRecord(NamedTuple):
     source: RowSource | None = None
     restored_at: datetime | None = None
     claimed: bool = False
+    sent_at: datetime | None = None
 
     @property
     def freed(self) -> int:

@@ -148,6 +148,7 @@ def run_document(run: Run, tallies: Callable[[Run, str], Tallies] | None = None)
     outcomes = tallies(run, "outcome")
     document["outcomes"] = _numbers(outcomes)
     document["retried"] = _numbers(tallies(run, "retried"))
+    document["republished"] = _numbers(tallies(run, "republished")).get("", 0)
     if run.about_rows:
         document["rows"] = _numbers(tallies(run, "rows"))
         document["dependents"] = _numbers(tallies(run, "dependents"))

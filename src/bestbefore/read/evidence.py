@@ -54,7 +54,7 @@ _COLUMNS = {
     About.RUNS: {
         Kind.TEXT: "run_id policy policy_version state reason trigger unit target created_by",
         Kind.INSTANT: "slot cutoff created_at",
-        Kind.NUMBER: "archived_bytes freed_bytes",
+        Kind.NUMBER: "republished archived_bytes freed_bytes",
         Kind.FLAG: "complete",
         Kind.JSON: "rule counts protected uploads outcomes retried rows dependents",
     },

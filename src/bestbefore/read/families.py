@@ -29,6 +29,9 @@ FAMILIES = (
            "Operations created: one per object, one per row batch; counted when a scan ends."),
     Family("bestbefore_operations_published_total", "counter", _POLICY,
            "Operations handed to the queue."),
+    Family("bestbefore_operations_republished_total", "counter", _POLICY,
+           "Operations handed to a broker once more, as their message was lost, not confirmed, or "
+           "near the end of the broker's retention."),
     Family("bestbefore_operations_completed_total", "counter", _OUTCOME,
            "Operations that ended, each counted once however often it was delivered."),
     Family("bestbefore_removed_bytes_total", "counter", _POLICY,
@@ -43,6 +46,9 @@ FAMILIES = (
            "Dead letters that wait for a person."),
     Family("bestbefore_dead_letter_oldest_timestamp_seconds", "gauge", _CLASS,
            "First failure of the dead letter that failed first; no sample without dead letters."),
+    Family("bestbefore_stray_messages", "gauge", (),
+           "Messages in a queue that execute nothing, unreadable or without an operation in the "
+           "ledger, kept as dead letters of no policy."),
     Family("bestbefore_operations_redriven_total", "counter", _POLICY,
            "Dead letters that a person sent again, each counted the first time."),
     Family("bestbefore_redriven_completed_total", "counter", _OUTCOME,
@@ -69,6 +75,9 @@ FAMILIES = (
            "When a run of the policy last had nothing left to do."),
     Family("bestbefore_missed_slots", "gauge", _POLICY,
            "Slots of the schedule that nobody answered, as `status` lists them."),
+    Family("bestbefore_triggers_total", "counter", ("fate",),
+           "Triggers taken from the queue of triggers, by what became of them; what cannot be "
+           "answered counts each time it comes."),
     Family("bestbefore_plan_first_page_seconds", "histogram", _POLICY,
            "Planner response time: from the trigger until the first page of the plan is stored."),
     Family("bestbefore_plan_seconds", "histogram", _POLICY,

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from bestbefore.domain.counts import BOUNDS, Count
 from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.trigger import Fate
 from bestbefore.ports.controls import Controls
 from bestbefore.ports.measures import Counted, Measuring, Standing
 from bestbefore.ports.throttle import Throttles
@@ -50,12 +51,13 @@ def measures(
     throttles: Throttles,
     state: UpkeepRecord,
     missed: Mapping[str, int],
+    strays: int,
     now: datetime,
 ) -> Sequence[Measure]:
     """All of them, in the order of `FAMILIES`.
 
     *policies* are those of the file: they show zeros before their first run. *missed* is how many
-    slots of each nobody has answered.
+    slots of each nobody has answered, *strays* how many messages execute nothing.
     """
     standings = {one.policy: one for one in measuring.standings(now - OVERDUE_AFTER)}
     names = sorted({*policies, *standings})
@@ -66,6 +68,8 @@ def measures(
         **_proofs(standings, measuring),
         **_obstacles(names, standings, controls, throttles, now),
         **_state(state),
+        "bestbefore_stray_messages": [Sample((), strays)],
+        "bestbefore_triggers_total": _triggers(measuring),
         "bestbefore_missed_slots": [Sample((name,), missed.get(name, 0)) for name in names],
     }
     durations = _durations(names, standings, counted)
@@ -113,6 +117,7 @@ def _counters(
         "bestbefore_eligible_total": by_unit(Count.ELIGIBLE, "row"),
         "bestbefore_operations_planned_total": by_unit(Count.PLANNED, "batch"),
         "bestbefore_operations_published_total": whole(Count.PUBLISHED),
+        "bestbefore_operations_republished_total": whole(Count.REPUBLISHED),
         "bestbefore_operations_completed_total": each(Count.COMPLETED, Outcome),
         "bestbefore_removed_bytes_total": [Sample((name,), removed[name]) for name in names],
         "bestbefore_rows_total": each(Count.ROWS, ("deleted", "archived", "blocked")),
@@ -122,6 +127,11 @@ def _counters(
         "bestbefore_operations_redriven_total": whole(Count.REDRIVEN),
         "bestbefore_redriven_completed_total": each(Count.REDRIVEN_COMPLETED, Outcome),
     }
+
+
+def _triggers(measuring: Measuring) -> Sequence[Sample]:
+    found = measuring.triggers()
+    return [Sample((fate,), found.get(fate, 0)) for fate in Fate]
 
 
 def _backlogs(names: Sequence[str], standings: Mapping[str, Standing]) -> _Values:

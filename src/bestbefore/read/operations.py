@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from bestbefore.domain.command import ObjectCommand, RowCommand
 from bestbefore.domain.failure import NEVER
+from bestbefore.domain.message import Command
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.rows import Effect, RowBatch, TableArchive
 from bestbefore.ports.ledger import DeadLetter, LedgerError
@@ -66,30 +67,29 @@ def id_range(start: str) -> tuple[bytes, bytes]:
         ) from None
 
 
+def command_of(of: DeadLetter | OperationRecord) -> Command:
+    """The command of a dead letter, or of any operation, as it was published."""
+    if of.batch is not None:
+        return RowCommand(
+            of.policy, of.policy_version, of.slot, of.action, of.bucket, of.cutoff, of.batch
+        )
+    return ObjectCommand(
+        of.policy,
+        of.policy_version,
+        of.slot,
+        of.action,
+        of.bucket,
+        of.key,
+        of.etag,
+        of.last_modified,
+        of.upload_id,
+        of.version_id,
+    )
+
+
 def command_document(letter: DeadLetter) -> Document:
     """The message of a dead letter, as it was published."""
-    if letter.batch is not None:
-        return RowCommand(
-            letter.policy,
-            letter.policy_version,
-            letter.slot,
-            letter.action,
-            letter.bucket,
-            letter.cutoff,
-            letter.batch,
-        ).message()
-    return ObjectCommand(
-        letter.policy,
-        letter.policy_version,
-        letter.slot,
-        letter.action,
-        letter.bucket,
-        letter.key,
-        letter.etag,
-        letter.last_modified,
-        letter.upload_id,
-        letter.version_id,
-    ).message()
+    return command_of(letter).message()
 
 
 def evidence_document(operation: OperationRecord, attempts: Sequence[Attempt]) -> Document:

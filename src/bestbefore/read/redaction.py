@@ -11,6 +11,9 @@ from bestbefore.domain.veil import veil_within, veiled
 _KEY = "key"
 _KEYS = ("first", "last", "sample")
 """Lists of keys, or of the texts that a row's key consists of."""
+_BODIES = ("command", "body_base64")
+"""As texts these are messages that nobody could read, so that nobody can say what in them is a key.
+"""
 
 
 def redacted(document: Any) -> Any:
@@ -32,6 +35,8 @@ def _redacted(value: Any, keys: tuple[str, ...]) -> Any:
 
 def _field(name: str, value: Any, keys: tuple[str, ...]) -> Any:
     if name == _KEY and isinstance(value, str):
+        return veiled(value)
+    if name in _BODIES and isinstance(value, str):
         return veiled(value)
     if name in _KEYS and isinstance(value, list | tuple):
         return [veiled(key) if isinstance(key, str) else _redacted(key, keys) for key in value]

@@ -55,9 +55,17 @@ def missed_documents(policies: Collection[str], slots: Slots, now: datetime) -> 
 
 
 def schedule_documents(
-    policies: Mapping[str, Policy], calendar: Calendar, pauses: Sequence[Pause], now: datetime
+    policies: Mapping[str, Policy],
+    calendar: Calendar,
+    pauses: Sequence[Pause],
+    now: datetime,
+    *,
+    skips: bool = False,
 ) -> list[Document]:
-    """The next slots of every policy that has a schedule, and where clocks change them."""
+    """The next slots of every policy that has a schedule, and where clocks change them.
+
+    *skips* says that whoever fires leaves out a local time that does not exist.
+    """
     paused = {pause.policy: pause.reason for pause in pauses}
     return [
         {
@@ -70,7 +78,10 @@ def schedule_documents(
                 {"slot": when(slot), "local": _local(slot, policy)}
                 for slot in upcoming(policy, calendar, now, _UPCOMING)
             ],
-            "notes": [note_document(change, policy) for change in changes(policy, calendar, now)],
+            "notes": [
+                note_document(change, policy, skips=skips)
+                for change in changes(policy, calendar, now)
+            ],
         }
         for name, policy in sorted(policies.items())
         if policy.schedule is not None
@@ -93,10 +104,15 @@ def changes(policy: Policy, calendar: Calendar, now: datetime) -> Sequence[Clock
     return calendar.clock_changes(policy.schedule, policy.timezone, now, now + _YEAR)
 
 
-def note_document(change: ClockChange, policy: Policy) -> Document:
-    """*change*, with what it means as a sentence."""
+def note_document(change: ClockChange, policy: Policy, *, skips: bool = False) -> Document:
+    """*change*, with what it means as a sentence; *skips* as for `schedule_documents`."""
     local = f"{change.local:%Y-%m-%d %H:%M}"
     runs_at = f"it runs once, at {_local(change.slot, policy)} ({when(change.slot)})"
+    if skips and change.skipped:
+        runs_at = (
+            f"the outside scheduler fires nothing in its place, the slot {when(change.slot)} will "
+            "be missed, and the next one takes its work"
+        )
     what = "does not exist" if change.skipped else "comes twice"
     return {
         "local": local,

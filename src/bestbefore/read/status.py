@@ -28,6 +28,8 @@ def status_document(
     throttles: Throttles,
     windows: Mapping[str, Window],
     slots: Slots,
+    strays: int,
+    queue: Document,
     state: Document,
     now: datetime,
 ) -> Document:
@@ -37,7 +39,8 @@ def status_document(
     fresh listing says is `verify`'s answer, repeated here with its time as ``verified``.
     ``missed`` counts slots that nobody answered and no later run has made up for.
     ``batch_size`` is how many rows the next batches have. *windows* are by the name of a database,
-    *state* is what `bestbefore.read.state` says about the state database itself.
+    *strays* is how many messages execute nothing, *queue* says who carries commands, and *state* is
+    what `bestbefore.read.state` says about the state database itself.
     """
     known = {record.name: record for record in records.policies(now - OVERDUE_AFTER)}
     missed = slots.missed_counts(policies)
@@ -96,6 +99,8 @@ def status_document(
             *(_throttle(*wait) for wait in throttles.waits(now)),
             *_shut(policies, known, windows, now),
         ],
+        "strays": strays,
+        "queue": queue,
         "state": state,
     }
 

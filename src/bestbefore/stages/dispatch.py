@@ -1,6 +1,6 @@
 """Publish what is released, fairly, and never so much that one sick store fills the queue."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from bestbefore.ports.ledger import PolicyVersion, WorkLedger
@@ -11,6 +11,10 @@ MOST_OUT = 10_000
 
 _SLICE = 1_000
 
+Resend = Callable[[Sequence[int], int, datetime], int]
+"""Sends what is due of some policy versions (rows) until so many of them are out; returns how many
+that were. What the ledger itself gives out needs none."""
+
 
 def dispatch(
     ledger: WorkLedger,
@@ -19,18 +23,27 @@ def dispatch(
     priorities: Mapping[str, int],
     now: datetime,
     lease: timedelta,
+    resend: Resend | None = None,
+    most: int = MOST_OUT,
 ) -> int:
-    """Publish waiting operations of *versions*; returns how many.
+    """Publish waiting operations of *versions*, until *most* of a connection are out; returns how
+    many.
 
     Higher priorities (by policy name, 0 if unknown) come first; within one, connections take
-    turns in slices, so that a long backlog of one does not stand before the others.
+    turns in slices, so that a long backlog of one does not stand before the others. What was
+    published before and is due comes before what waits.
     """
+    published = 0
+    if resend is not None:
+        ordered = sorted(versions, key=lambda v: -priorities.get(v.name, 0))
+        for connection in dict.fromkeys(v.connection for v in ordered):
+            rows = [v.row for v in ordered if v.connection == connection]
+            published += resend(rows, most, now)
     room = {
-        connection: MOST_OUT
+        connection: most
         - ledger.out([v.row for v in versions if v.connection == connection], now, lease)
         for connection in {v.connection for v in versions}
     }
-    published = 0
     for priority in sorted({priorities.get(v.name, 0) for v in versions}, reverse=True):
         turns = [v for v in versions if priorities.get(v.name, 0) == priority]
         while turns:

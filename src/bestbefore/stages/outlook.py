@@ -72,10 +72,12 @@ def left_over(
     policies: Mapping[str, Policy],
     *,
     planning_failed: bool,
+    cut_off: bool = False,
 ) -> Counter[str] | None:
     """What cannot be done for now, by reason; None while something can, or will be soon.
 
-    A scan that nobody works on can only go on where *policies* hold its version.
+    A scan that nobody works on can only go on where *policies* hold its version, and nothing can
+    where the queue is *cut off*.
     """
     left: Counter[str] = Counter()
     for rest in leftovers:
@@ -85,6 +87,8 @@ def left_over(
         unfinished = rest.waiting + rest.due + rest.leased + rest.delayed
         if rest.policy in outlook.blocked:
             left[outlook.blocked[rest.policy]] += unfinished
+        elif cut_off:
+            left["queue"] += unfinished
         elif unfinished:
             return None
         if rest.planning:

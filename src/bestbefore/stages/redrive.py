@@ -12,6 +12,7 @@ from bestbefore.domain.versions import Versions
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import DeadFilter, DeadLetter, DeadLetters, LedgerError
 from bestbefore.ports.objects import ObjectLister
+from bestbefore.ports.strays import Strays
 from bestbefore.stages.entries import by_version
 
 
@@ -23,17 +24,20 @@ class CorrectionRefused(LedgerError):
 class Redriven:
     """What a redrive did, or would do.
 
-    ``refused`` were meant but cannot run: their version is no longer current. ``remaining`` were
-    meant but left for after the canary.
+    ``refused`` were meant but cannot run: their version is no longer current, or else they are
+    among the ``strays``, messages that no operation is behind. ``remaining`` were meant but left
+    for after the canary.
     """
 
     redriven: int
     refused: int
     remaining: int
+    strays: int
 
 
 def redrive(
     ledger: DeadLetters,
+    strays: Strays,
     which: DeadFilter,
     clock: Clock,
     by: str,
@@ -58,7 +62,8 @@ def redrive(
         gap = timedelta(seconds=1 / rate) if rate else timedelta(0)
         due = [now + n * gap for n in range(len(letters))]
         redriven = ledger.redrive([letter.row for letter in letters], due, by, now)
-    return Redriven(redriven, meant - possible, possible - chosen)
+    lost = strays.count(which)
+    return Redriven(redriven, meant - possible + lost, possible - chosen, lost)
 
 
 def correct(

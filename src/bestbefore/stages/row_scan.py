@@ -24,6 +24,7 @@ from bestbefore.domain.skew import clock_problem
 from bestbefore.ports.ledger import Claim, Entry, PlannedPage
 from bestbefore.ports.objects import KeyRange
 from bestbefore.ports.rows import RowReader, Slice, TableFacts, TableRefused
+from bestbefore.ports.threads import Threads
 from bestbefore.stages.patience import patiently
 from bestbefore.stages.survey import LEASE, Errand, PlanRefused, Stopped
 
@@ -51,6 +52,7 @@ class RowSurvey:
 
     reader: RowReader
     recent: Callable[[Policy], Batches] = lambda _: ()
+    threads: Threads = ThreadPoolExecutor
 
     def target(self, policy: Policy, now: datetime) -> str:
         facts = self.facts(policy)
@@ -72,7 +74,7 @@ class RowSurvey:
         )
 
     def scan(self, errand: Errand) -> "RowScan":
-        return RowScan(errand, self.reader, self.recent)
+        return RowScan(errand, self.reader, self.recent, self.threads)
 
     def facts(self, policy: Policy) -> TableFacts:
         """What there is to know about the table of *policy*. Raises PlanRefused and StoreError."""
@@ -104,6 +106,7 @@ class RowScan:
     errand: Errand
     reader: RowReader
     recent: Callable[[Policy], Batches]
+    threads: Threads
 
     def run(self, claim: Claim, run: Run, cursors: Sequence[KeyRange] | None) -> None:
         source = self.errand.policy.rows
@@ -224,7 +227,7 @@ class RowScan:
         """Ask, and keep the claim meanwhile: to count a large table takes longer than a lease."""
         errand = self.errand
         try:
-            with ThreadPoolExecutor(1, "look") as pool:
+            with self.threads(1, "look") as pool:
                 asked = pool.submit(patiently, ask, errand.clock, errand.spread, errand.stopping)
                 while not wait([asked], _RENEW_SECONDS).done:
                     errand.ledger.renew(claim, errand.clock.now(), LEASE)

@@ -47,6 +47,7 @@ from bestbefore.ports.objects import (
     Upload,
     unfit,
 )
+from bestbefore.ports.threads import Threads
 from bestbefore.stages import pointer
 from bestbefore.stages.entries import by_version, entry_page
 from bestbefore.stages.patience import patiently, worth_another_try
@@ -72,6 +73,7 @@ class ObjectSurvey:
     """`stages.survey.Survey` of a store."""
 
     lister: ObjectLister
+    threads: Threads = ThreadPoolExecutor
 
     def target(self, policy: Policy, now: datetime) -> str:
         source = policy.objects
@@ -86,7 +88,7 @@ class ObjectSurvey:
         return None  # what a restored store shows again is counted as reappeared
 
     def scan(self, errand: Errand) -> "ObjectScan":
-        return ObjectScan(errand, self.lister)
+        return ObjectScan(errand, self.lister, self.threads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,7 @@ class ObjectScan:
 
     errand: Errand
     lister: ObjectLister
+    threads: Threads
 
     def run(self, claim: Claim, run: Run, cursors: Sequence[KeyRange] | None) -> None:
         """Scan what is left of *run*'s ranges. Raises StoreError, PlanTakenOver and Stopped."""
@@ -173,7 +176,7 @@ class ObjectScan:
         there by then share a transaction.
         """
         left: dict[int, KeyRange] = dict(enumerate(ranges))
-        with ThreadPoolExecutor(max(1, len(ranges)), "list") as pool:
+        with self.threads(max(1, len(ranges)), "list") as pool:
             asked: dict[Future[_Asked], int] = {
                 pool.submit(self._page, keys, selector): part for part, keys in left.items()
             }

@@ -10,7 +10,7 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -37,6 +37,7 @@ from bestbefore.ports.ledger import (
     WorkLedger,
 )
 from bestbefore.ports.queue import Queue
+from bestbefore.ports.threads import Threads
 from bestbefore.stages.door import Room
 from bestbefore.stages.outlook import Outlook, left_over, look_around
 from bestbefore.stages.throttle import Gate
@@ -97,7 +98,9 @@ class Handles:
     right now. ``publish`` dispatches for the policy versions it is given; ``plan_on`` continues
     plans that nobody works on and raises if it cannot; ``stopping`` says that the process shall
     end. ``tidy`` does a few seconds' worth of what can wait until there is nothing else to do, and
-    returns whether there was any. ``only`` narrows everything to one policy.
+    returns whether there was any. ``only`` narrows everything to one policy. ``probe`` publishes
+    just enough for one to be tried, and ``cut_off`` says that the queue is out of reach, for longer
+    than a drain waits.
     """
 
     ledger: WorkLedger
@@ -117,6 +120,9 @@ class Handles:
     on_progress: Callable[[Report], None] = lambda _: None
     tidy: Callable[[], bool] = lambda: False
     only: str | None = None
+    probe: Callable[[Sequence[PolicyVersion]], int] | None = None
+    cut_off: Callable[[], bool] = lambda: False
+    threads: Threads = ThreadPoolExecutor
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,8 +161,8 @@ class Worker:
 
     def run(self) -> Report:
         """Work. Returns what was done; ``left`` says what a drain could not do."""
-        pool = ThreadPoolExecutor(self._options.concurrency, "work")
-        planner = ThreadPoolExecutor(1, "plan-on")
+        pool = self._h.threads(self._options.concurrency, "work")
+        planner = self._h.threads(1, "plan-on")
         try:
             while not self._h.stopping():
                 outlook = look_around(
@@ -208,7 +214,7 @@ class Worker:
 
     # -- taking ------------------------------------------------------------------------------
 
-    def _take(self, pool: ThreadPoolExecutor, outlook: Outlook) -> int:
+    def _take(self, pool: Executor, outlook: Outlook) -> int:
         """Claim what the pace allows and hand it to threads. Returns how many operations."""
         now = self._h.clock.now()
         if now >= self._suspects_at:
@@ -255,12 +261,10 @@ class Worker:
         batches = self._out.values()
         return Counter(b.policy.connection for b in batches if b.policy.about_rows)
 
-    def _probe(
-        self, pool: ThreadPoolExecutor, connection: str, versions: Sequence[PolicyVersion]
-    ) -> int:
+    def _probe(self, pool: Executor, connection: str, versions: Sequence[PolicyVersion]) -> int:
         """Try one operation of a connection whose breaker is open, if the probe is ours."""
         now = self._h.clock.now()
-        self._h.publish(versions)
+        (self._h.probe or self._h.publish)(versions)
         self._bury_crashed(versions, now)
         for version in versions:
             policy = self._h.policies[version.name]
@@ -288,7 +292,7 @@ class Worker:
 
     def _submit(
         self,
-        pool: ThreadPoolExecutor,
+        pool: Executor,
         version: PolicyVersion,
         policy: Policy,
         room: Room,
@@ -306,7 +310,7 @@ class Worker:
         self._starved |= len(claimed) < limit
         return len(claimed)
 
-    def _send(self, pool: ThreadPoolExecutor, batch: _Batch) -> None:
+    def _send(self, pool: Executor, batch: _Batch) -> None:
         if batch.policy.versions is Versions.MARKER:
             self._hiding.add(batch.version.row)
         attempts = self._h.sources[batch.policy.connection]
@@ -335,7 +339,7 @@ class Worker:
             if batch.version.row not in may:
                 batch.halt.set()
 
-    def _take_suspects(self, pool: ThreadPoolExecutor, outlook: Outlook, now: datetime) -> int:
+    def _take_suspects(self, pool: Executor, outlook: Outlook, now: datetime) -> int:
         """Give operations, whose last delivery ended without a result, a process to themselves."""
         self._bury_crashed(outlook.workable, now)
         for version in outlook.workable:
@@ -565,7 +569,7 @@ class Worker:
 
     # -- ending ------------------------------------------------------------------------------
 
-    def _plan_on(self, planner: ThreadPoolExecutor) -> None:
+    def _plan_on(self, planner: Executor) -> None:
         """Continue, beside the work, plans that nobody works on."""
         now = self._h.clock.now()
         if self._planning is not None and self._planning.done():
@@ -585,7 +589,13 @@ class Worker:
         found = self._h.ledger.leftovers(self._h.clock.now())
         mine = [rest for rest in found if self._h.only in (None, rest.name)]
         failed = self._plan_failures >= _MOST_PLAN_FAILURES
-        return left_over(mine, outlook, self._h.policies, planning_failed=failed)
+        return left_over(
+            mine,
+            outlook,
+            self._h.policies,
+            planning_failed=failed,
+            cut_off=self._h.cut_off(),
+        )
 
     def _finish(self) -> None:
         """Finish the batches in hand, within the grace, and give back the rest."""

@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 from starlette.middleware import Middleware
 
+from bestbefore.app import reporting
 from bestbefore.web import (
     problems,
     routes_health,
@@ -30,7 +31,7 @@ def create_app(desk: Desk) -> FastAPI:
         """Every document that a route returns, as it may be shown."""
 
         def render(self, content: Any) -> bytes:
-            return super().render(system.shown(content))
+            return super().render(reporting.shown(system, content))
 
     app = FastAPI(
         title="bestbefore",

@@ -93,14 +93,22 @@ class Gatekeeper:
     async def _signed(self, headers: Mapping[str, str], body: bytes) -> str | None:
         """The id of a delivery that is signed and new; raises Problem for any other."""
         serve, now = self._serve, self._clock.now()
-        found = verify(headers, body, serve.hmac_keys, serve.hmac_header, serve.hmac_tolerance, now)
+        found = verify(
+            headers,
+            body,
+            serve.hmac_keys,
+            serve.hmac_header,
+            serve.hmac_tolerance,
+            now,
+            serve.hmac_timestamp_header,
+        )
         if isinstance(found, NotVerified):
             log.warning("a signature was refused: %s", found.why)
             raise _unknown()
         if (delivery := found.delivery) is None:
             return None
         if not await to_thread.run_sync(self._deliveries.first, *delivery, now):
-            raise Problem(409, "a delivery with this webhook-id was accepted before")
+            raise Problem(409, "a delivery with this webhook-id, or signature, was accepted before")
         return delivery.sender_id
 
     async def _answer(

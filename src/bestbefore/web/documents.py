@@ -88,6 +88,7 @@ class ShownRun(Run):
 
     outcomes: dict[str, int] = Field(examples=[{"deleted": 1_247}])
     retried: dict[str, int] = Field(examples=[{"transient": 2}])
+    republished: int = Field(examples=[0])
     sample: list[str] = Field(examples=[["weekly-digests/exports/2026-05/customer-1842.json"]])
 
 
@@ -108,15 +109,17 @@ class Operation(Shown):
 
 
 class DeadLetter(Shown):
-    """An operation out of its budget, which waits for a person."""
+    """An operation out of its budget, which waits for a person. Or a message that executes
+    nothing: of no policy and no run, ``operation_id`` being the hash of its bytes and ``command``
+    their text."""
 
     operation_id: str = Field(examples=[_OPERATION_ID])
-    policy: str = Field(examples=["weekly-digest-exports"])
-    policy_version: str = Field(examples=["retain-30d-v2"])
-    owner: str = Field(examples=["growth-team"])
+    policy: str | None = Field(examples=["weekly-digest-exports"])
+    policy_version: str | None = Field(examples=["retain-30d-v2"])
+    owner: str | None = Field(examples=["growth-team"])
     superseded: bool
-    run_id: str = Field(examples=[_RUN_ID])
-    command: dict[str, Any]
+    run_id: str | None = Field(examples=[_RUN_ID])
+    command: dict[str, Any] | str
     failure_class: str = Field(examples=["permission"])
     error: str = Field(examples=["403 AccessDenied"])
     attempts: int = Field(examples=[3])
@@ -133,18 +136,21 @@ class DeadLetters(Shown):
 
 
 class ShownDeadLetter(DeadLetter):
-    """A dead letter with all its attempts, and its copy if there is one."""
+    """A dead letter with all its attempts, and its copy if there is one. A message that executes
+    nothing has its ``size`` and ``body_base64``, the first 16 KiB of it."""
 
     history: list[dict[str, Any]]
     archive: dict[str, Any] | None
 
 
 class Redriven(Shown):
-    """What a redrive did, or would do."""
+    """What a redrive did, or would do. Of the refused, ``strays`` are messages that no operation is
+    behind; the others are of versions no longer current."""
 
     redriven: int = Field(examples=[10])
     would_redrive: int = Field(examples=[0])
     refused: int = Field(examples=[0])
+    strays: int = Field(examples=[0])
     remaining: int = Field(examples=[32])
     dry_run: bool
 
@@ -210,6 +216,8 @@ class Status(Shown):
     holds: list[Hold]
     breakers: list[dict[str, Any]] = Field(examples=[[]])
     throttles: list[dict[str, Any]] = Field(examples=[[]])
+    strays: int = Field(examples=[0])
+    queue: dict[str, Any] = Field(examples=[{"kind": "state", "sent": 0}])
     state: dict[str, Any]
 
 

@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter, Response
 
+from bestbefore.app import reporting
 from bestbefore.web.auth import Reader
 from bestbefore.web.desk import Here
 from bestbefore.web.metrics import exposition
@@ -19,5 +20,5 @@ def metrics(desk: Here, _: Reader) -> Response:
     """Every measure, in the text format of Prometheus: the same from each process."""
     system = desk.system
     missed = system.schedule.slots.missed_counts(sorted(system.settings.policies))
-    body, kind = exposition(system.measures(missed))
+    body, kind = exposition(reporting.measures(system, missed))
     return Response(body, media_type=kind)

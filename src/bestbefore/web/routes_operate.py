@@ -3,6 +3,7 @@
 from fastapi import APIRouter
 
 from bestbefore.app import holding, pausing
+from bestbefore.app.discarding import discarded
 from bestbefore.ports.ledger import DeadFilter
 from bestbefore.read.documents import Document, hold_document, shown_run_document
 from bestbefore.stages.redrive import redrive as send_again
@@ -51,6 +52,7 @@ def redrive(desk: Here, caller: Operator, asked: Redrive) -> Document:
     system = desk.system
     done = send_again(
         system.dead_letters,
+        system.strays,
         _filter(asked),
         system.clock,
         caller.name,
@@ -62,6 +64,7 @@ def redrive(desk: Here, caller: Operator, asked: Redrive) -> Document:
         "redriven": 0 if asked.dry_run else done.redriven,
         "would_redrive": done.redriven if asked.dry_run else 0,
         "refused": done.refused,
+        "strays": done.strays,
         "remaining": done.remaining,
         "dry_run": asked.dry_run,
     }
@@ -70,12 +73,8 @@ def redrive(desk: Here, caller: Operator, asked: Redrive) -> Document:
 @routes.post("/dead-letters/discard", response_model=documents.Discarded)
 def discard(desk: Here, caller: Operator, asked: Discard) -> Document:
     """Close dead letters without deleting anything."""
-    letters = desk.system.dead_letters
-    rows = [letter.row for letter in letters.dead(_filter(asked))]
-    if asked.dry_run:
-        return {"discarded": 0, "would_discard": len(rows)}
-    done = letters.discard(rows, asked.reason, caller.name, desk.system.clock.now())
-    return {"discarded": done, "would_discard": 0}
+    done = discarded(desk.system, _filter(asked), asked.reason, caller.name, dry_run=asked.dry_run)
+    return {"discarded": 0 if asked.dry_run else done, "would_discard": done * asked.dry_run}
 
 
 @routes.post("/holds", response_model=documents.AddedHold, status_code=201, responses=_UNKNOWN)

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from bestbefore.app import reporting
 from bestbefore.app.questions import explanation
 from bestbefore.domain.states import RunState
 from bestbefore.ports.ledger import DeadFilter, NotInLedger
@@ -15,11 +16,8 @@ from bestbefore.read.documents import (
     run_document,
     shown_run_document,
 )
-from bestbefore.read.operations import (
-    dead_letter_document,
-    evidence_document,
-    shown_dead_letter_document,
-)
+from bestbefore.read.operations import evidence_document, shown_dead_letter_document
+from bestbefore.read.strays import dead_letter_documents, stray_document
 from bestbefore.stages.survey import Stopped
 from bestbefore.web import documents
 from bestbefore.web.asked import (
@@ -45,19 +43,19 @@ _AFTER = Query(description="Go on after this one: `next` of the page before.")
 @routes.get("/status", response_model=documents.Status)
 def status(desk: Here, _: Reader) -> Document:
     """Is cleanup keeping up, and what stands in its way?"""
-    return desk.system.status()
+    return reporting.status(desk.system)
 
 
 @routes.get("/policies", response_model=documents.Policies)
 def policies(desk: Here, _: Reader) -> Document:
     """Every policy and how it is doing."""
-    return {"policies": desk.system.status()["policies"]}
+    return {"policies": reporting.status(desk.system)["policies"]}
 
 
 @routes.get("/policies/{name}", response_model=documents.Policy, responses=_UNKNOWN)
 def policy(desk: Here, _: Reader, name: PolicyPath) -> Document:
     """One policy and how it is doing."""
-    for row in desk.system.status()["policies"]:
+    for row in reporting.status(desk.system)["policies"]:
         if row["policy"] == name:
             found: Document = row
             return found
@@ -104,22 +102,25 @@ def dead_letters(
     limit: LimitQuery = 50,
     after: Annotated[str | None, Query(pattern=r"^[0-9a-f]{64}$"), _AFTER] = None,
 ) -> Document:
-    """Dead letters, oldest failure first."""
+    """Dead letters, oldest failure first, and after them the messages that execute nothing."""
     which = DeadFilter(policy, failure_class, superseded=superseded or None)
     start = None if after is None else bytes.fromhex(after)
-    found = desk.system.dead_letters.dead(which, limit, start)
-    more = found[-1].operation_id.hex() if len(found) == limit else None
-    return {"dead_letters": [dead_letter_document(letter) for letter in found], "next": more}
+    system = desk.system
+    found = dead_letter_documents(system.dead_letters, system.strays, which, limit, start)
+    more = found[-1]["operation_id"] if len(found) == limit else None
+    return {"dead_letters": found, "next": more}
 
 
 @routes.get(
     "/dead-letters/{operation_id}", response_model=documents.ShownDeadLetter, responses=_UNKNOWN
 )
 def dead_letter(desk: Here, _: Reader, operation_id: OperationPath) -> Document:
-    """One dead letter with all its attempts."""
-    wanted = bytes.fromhex(operation_id)
-    for letter in desk.system.dead_letters.dead(DeadFilter(among=frozenset({wanted})), 1):
+    """One dead letter with all its attempts, or one message that executes nothing."""
+    this = DeadFilter(among=frozenset({bytes.fromhex(operation_id)}))
+    for letter in desk.system.dead_letters.dead(this, 1):
         return shown_dead_letter_document(desk.system.records, letter)
+    for stray in desk.system.strays.found(this, 1):
+        return stray_document(stray, whole=True)
     raise NotInLedger(f"operation {operation_id}: it is no dead letter")
 
 

@@ -18,6 +18,7 @@ from bestbefore.web.asked import PlanAsked
 from bestbefore.web.auth import Triggerer
 from bestbefore.web.desk import Desk, Here
 from bestbefore.web.problems import Problem, documented, try_again
+from bestbefore.web.pushed import command_in
 
 _ANSWER_WITHIN_SECONDS = 0.8
 """What leaves of a second enough for the rest."""
@@ -89,8 +90,8 @@ _MESSAGE_BODY = {
     openapi_extra={"requestBody": _MESSAGE_BODY},
 )
 async def push_one(desk: Here, _: Triggerer, request: Request) -> Document:
-    """Execute one command, a message as `docs/command.schema.json` has it. What is deleted is what
-    the ledger holds under its id; 200 means that the effect is recorded."""
+    """Execute one command, a message as `docs/command.schema.json` has it, or that under `payload`.
+    What is deleted is what the ledger holds under its id; 200 means that the effect is recorded."""
     body = await request.body()
     return await to_thread.run_sync(_pushed, desk, body)
 
@@ -134,7 +135,7 @@ async def _answers(desk: Desk, jobs: Sequence[Job]) -> list[Document]:
 
 def _pushed(desk: Desk, body: bytes) -> Document:
     try:
-        command = read(body)
+        command = read(command_in(body))
         done = push(desk.system, command, desk.options, desk.stopping)
     except (Unreadable, PushRefused) as error:
         raise Problem(422, str(error)) from error

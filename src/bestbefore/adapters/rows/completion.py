@@ -16,11 +16,9 @@ from bestbefore.adapters.rows.dialects import dialect_of
 from bestbefore.adapters.rows.errors import failure_of, is_duplicate
 from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.outcome import Outcome
-from bestbefore.domain.rows import Effect
+from bestbefore.domain.rows import COMPLETED_BATCHES, Effect
 from bestbefore.ports.objects import StoreError
 from bestbefore.ports.rows import RowTask
-
-NAME = "bestbefore_completed_batches"
 
 _IDS_AT_A_TIME = 500
 
@@ -39,7 +37,7 @@ _NOW: Mapping[str, sa.ColumnElement[Any]] = {
 def records_in(schema: str | None) -> sa.Table:
     """The table of completed batches in *schema* (None: the connection's own)."""
     return sa.Table(
-        NAME,
+        COMPLETED_BATCHES,
         sa.MetaData(),
         sa.Column("operation_id", _ID, primary_key=True),
         sa.Column("policy", sa.Text, nullable=False),

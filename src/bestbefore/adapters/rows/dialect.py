@@ -106,6 +106,9 @@ class Dialect(ABC):
     times_are_text = False
     """Whether there are no types for times, so that all of them are written as text."""
 
+    rest = 0.0
+    """Seconds to leave to others after a transaction that wrote."""
+
     # -- connections
 
     @abstractmethod

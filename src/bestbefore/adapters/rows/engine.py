@@ -1,8 +1,9 @@
 """Connections to a database of the data, and short transactions on them."""
 
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import sqlalchemy as sa
@@ -31,6 +32,8 @@ class Database:
     def __init__(self, url: str) -> None:
         self.url = sa.make_url(url)
         self.dialect: Dialect = dialect_named(self.url.get_backend_name())
+        # Where each write is followed by a rest, our threads take turns instead of filling it.
+        self._turn = threading.Lock() if self.dialect.rest else nullcontext()
         self._reader = self._engine(Access(True, LOCK_SECONDS, STATEMENT_SECONDS))
         self._counter = self._engine(Access(True, LOCK_SECONDS, COUNT_SECONDS))
         self._writer = self._engine(Access(False, LOCK_SECONDS, STATEMENT_SECONDS))
@@ -51,9 +54,12 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
         """A transaction that writes, committed at its end. READ COMMITTED; on SQLite it holds the
-        file's write lock from its start (O-DBF-03)."""
-        with self._writer.connect() as connection, connection.begin():
-            yield connection
+        file's write lock from its start (O-DBF-03), and a rest for others follows it."""
+        with self._turn:
+            with self._writer.connect() as connection, connection.begin():
+                yield connection
+            if self.dialect.rest:
+                time.sleep(self.dialect.rest)
 
     @contextmanager
     def alone(self) -> Iterator[sa.Connection]:

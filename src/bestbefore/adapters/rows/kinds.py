@@ -64,8 +64,9 @@ def look_at_values(connection: sa.Connection, times: Times, source: RowSource) -
     name = f"{source.table}.{times.of.name}"
     if times.kind in UNITS:
         _refuse_other_units(connection, times, name)
-    notes = [] if times.in_order else _readability(connection, times, name)
-    if source.timestamp_kind is TimestampKind.AUTO:
+    guessed = source.timestamp_kind is TimestampKind.AUTO
+    notes = [] if times.in_order else _readability(connection, times, name, guessed=guessed)
+    if guessed:
         how = _HOW[times.kind].format(zone=source.timestamp_zone or "UTC")
         said = f"{name} ({times.of.type}) is taken for {times.kind}: {how}"
         notes.insert(0, Finding("timestamp-kind", Level.INFO, said, ""))
@@ -174,8 +175,11 @@ def _refuse_other_units(connection: sa.Connection, times: Times, name: str) -> N
         )
 
 
-def _readability(connection: sa.Connection, times: Times, name: str) -> list[Finding]:
-    """How many of some texts can be read. Raises TableRefused where none can."""
+def _readability(
+    connection: sa.Connection, times: Times, name: str, *, guessed: bool
+) -> list[Finding]:
+    """How many of some texts can be read. Raises TableRefused where none can and their kind is
+    *guessed*; where it was said, they may be what a cleanup has left."""
     value, column = times.value, times.column
     some = (
         sa.select(column.label("text"), sa.case((value.is_(None), 1), else_=0).label("odd"))
@@ -192,8 +196,11 @@ def _readability(connection: sa.Connection, times: Times, name: str) -> list[Fin
     if not odd:
         return []
     said = f"{name}: {odd} of the first {met} texts are no {times.kind}, such as {example!r}"
-    if odd == met:
-        raise TableRefused(f"{said}; expected ISO 8601, such as 2026-06-01T12:00:00Z")
+    if odd == met and guessed:
+        raise TableRefused(
+            f"{said}; expected ISO 8601, such as 2026-06-01T12:00:00Z; if they were, and only "
+            f'these are left, write timestamp_kind = "{times.kind}"'
+        )
     return [
         Finding(
             "timestamp-unreadable", Level.WARNING, f"{said}; such rows are kept", "correct them"

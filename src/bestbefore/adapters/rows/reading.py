@@ -33,6 +33,10 @@ class SqlRowReader:
         # batches before anything is deleted.
         self._described: dict[tuple[RowSource, Walk, str], Target] = {}
 
+    def close(self) -> None:
+        """Close every connection of both sides."""
+        self._database.dispose()
+
     def describe(self, source: RowSource, walk: Walk | None = None) -> TableFacts:
         """See `RowReader.describe`."""
         with self._answering(source), self._database.counting() as connection:

@@ -57,7 +57,7 @@ class SqlRowRestorer:
 
         return self._never_raising(source, act, dry_run=dry_run)
 
-    def dispose(self) -> None:
+    def close(self) -> None:
         """Close every connection."""
         self._database.dispose()
 

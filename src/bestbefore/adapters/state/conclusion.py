@@ -179,6 +179,8 @@ def _admit_candidates(
         .where(mine)
         .group_by(operations.c.run_id, operations.c.outcome)
     ).fetchall()  # fmt: skip
+    if not moved:
+        return
     policy = run_rows.policy_of(connection, run)
     about_rows = policy_rows.about_rows(connection, policy)
     frees = not about_rows and policy_rows.frees(connection, policy)

@@ -13,6 +13,10 @@ from bestbefore.ports.controls import Breaker, Pause
 
 _FIRST_PROBE_SECONDS = 30.0
 _LAST_PROBE_SECONDS = 600.0
+_PAUSES = sa.select(pauses).where(
+    sa.or_(pauses.c.until.is_(None), pauses.c.until > sa.bindparam("now"))
+)
+_BREAKERS = sa.select(breakers).order_by(breakers.c.connection)
 
 
 @replays("pause", "trip", "claim_probe", "reset")
@@ -24,11 +28,7 @@ class SqlControls:
 
     def pauses(self, now: datetime) -> Sequence[Pause]:
         with self._db.read() as connection:
-            found = connection.execute(
-                sa.select(pauses).where(
-                    sa.or_(pauses.c.until.is_(None), pauses.c.until > micros(now))
-                )
-            )
+            found = connection.execute(_PAUSES, {"now": micros(now)})
             return [
                 Pause(row.policy or None, row.reason, maybe_moment(row.until), row.by,
                       moment(row.at))
@@ -64,7 +64,7 @@ class SqlControls:
 
     def breakers(self) -> Sequence[Breaker]:
         with self._db.read() as connection:
-            found = connection.execute(sa.select(breakers).order_by(breakers.c.connection))
+            found = connection.execute(_BREAKERS)
             return [
                 Breaker(row.connection, row.reason, moment(row.opened_at),
                         moment(row.next_probe_at))

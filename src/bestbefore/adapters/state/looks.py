@@ -31,6 +31,21 @@ RUNS = sa.select(
     runs.c.planner_until,
 ).join(policies)
 
+_SCHEDULES = sa.select(schedules).where(schedules.c.policy == sa.bindparam("policy"))
+_PAUSES = sa.select(pauses).where(
+    sa.or_(pauses.c.policy == "", pauses.c.policy == sa.bindparam("policy"))
+)
+_IN_HAND = RUNS.where(
+    policies.c.name == sa.bindparam("policy"),
+    runs.c.state.in_(_LIVE),
+    runs.c.complete.is_(False),
+    runs.c.planner_until > sa.bindparam("now"),
+)
+_RUNS_OF = RUNS.where(
+    policies.c.name == sa.bindparam("policy"),
+    runs.c.slot.in_(sa.bindparam("slots", expanding=True)),
+).order_by(runs.c.id)
+
 
 @dataclass
 class Look:
@@ -53,7 +68,7 @@ class Look:
 def see(connection: sa.Connection, calendar: Calendar, look: Look) -> Look:
     """Find out what *look* comes to, changing nothing."""
     policy = look.expected.policy
-    known = connection.execute(sa.select(schedules).where(schedules.c.policy == policy)).fetchall()
+    known = connection.execute(_SCHEDULES, {"policy": policy}).fetchall()
     if look.expected.schedule is None:
         look.write = bool(known)
         return look
@@ -191,9 +206,7 @@ def runs_of(connection: sa.Connection, policy: str, at: Sequence[int]) -> Mappin
     """The runs of *policy*, of whatever version, for the slots *at*: the newest of each."""
     found: dict[int, SlotRun] = {}
     for some in chunks(at):
-        for row in connection.execute(
-            RUNS.where(policies.c.name == policy, runs.c.slot.in_(some)).order_by(runs.c.id)
-        ):
+        for row in connection.execute(_RUNS_OF, {"policy": policy, "slots": some}):
             found[row.slot] = slot_run(row)
     return found
 
@@ -288,18 +301,11 @@ def _newest(connection: sa.Connection, calendar: Calendar, look: Look) -> Slot |
 
 def _pauses(connection: sa.Connection, policy: str) -> list[tuple[str, datetime, datetime]]:
     """Pauses that concern *policy*, ended ones too, with the reason, the beginning and the end."""
-    found = connection.execute(sa.select(pauses).where(pauses.c.policy.in_(("", policy))))
+    found = connection.execute(_PAUSES, {"policy": policy})
     return [(row.reason, moment(row.at), maybe_moment(row.until) or _NEVER) for row in found]
 
 
 def _in_hand(connection: sa.Connection, policy: str, now: datetime) -> list[tuple[datetime, str]]:
     """Runs that somebody is planning, with their slots."""
-    found = connection.execute(
-        RUNS.where(
-            policies.c.name == policy,
-            runs.c.state.in_(_LIVE),
-            runs.c.complete.is_(False),
-            runs.c.planner_until > micros(now),
-        )
-    )
+    found = connection.execute(_IN_HAND, {"policy": policy, "now": micros(now)})
     return [(moment(row.slot), row.run_id) for row in found]

@@ -15,11 +15,13 @@ from bestbefore.adapters.state.schema import (
     policies,
     policy_counts,
     runs,
+    trigger_counts,
     verifications,
 )
 from bestbefore.domain.counts import Count
 from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.states import RunState
+from bestbefore.domain.trigger import Fate
 from bestbefore.ports.measures import Counted, DeadSince, Standing
 from bestbefore.ports.records import Verification
 
@@ -82,6 +84,22 @@ class SqlMeasures:
                     key = (name, FailureClass(class_))
                     found[key] = min(oldest, found.get(key, oldest))
         return [DeadSince(name, class_, moment(at)) for (name, class_), at in found.items()]
+
+    def count_triggers(self, more: Mapping[Fate, int]) -> None:
+        insert = self._db.insert(trigger_counts)
+        with self._db.write() as connection:
+            connection.execute(
+                insert.on_conflict_do_update(
+                    index_elements=["fate"],
+                    set_={"n": trigger_counts.c.n + insert.excluded.n},
+                ),
+                [{"fate": fate, "n": n} for fate, n in sorted(more.items())],
+            )
+
+    def triggers(self) -> Mapping[Fate, int]:
+        with self._db.read() as connection:
+            found = connection.execute(sa.select(trigger_counts)).fetchall()
+        return {Fate(fate): n for fate, n in found}
 
     def verifications(self) -> Mapping[str, Verification]:
         with self._db.read() as connection:

@@ -35,6 +35,17 @@ from bestbefore.ports.objects import KeyRange
 
 _LIVE = (RunState.PLANNING, RunState.OPEN)
 
+_EVER_RELEASED = (
+    sa.select(runs.c.target)
+    .join(policies)
+    .where(runs.c.released_at.is_not(None), runs.c.id.is_distinct_from(sa.bindparam("but")))
+    .limit(1)
+)
+_RELEASED = _EVER_RELEASED.where(runs.c.policy_id == sa.bindparam("policy"))
+_LAST_RELEASED = _EVER_RELEASED.where(policies.c.name == sa.bindparam("name")).order_by(
+    runs.c.released_at.desc()
+)
+
 
 @replays("answer", "resume", "renew", "abandon", "conclude")
 class SqlPlanLedger:
@@ -318,15 +329,8 @@ def _circumstances(
     inherited: str | None,
     but: int | None = None,
 ) -> Circumstances:
-    released = (
-        sa.select(runs.c.target)
-        .join(policies)
-        .where(runs.c.released_at.is_not(None), runs.c.id.is_distinct_from(but))
-    )
-    first = connection.execute(released.where(runs.c.policy_id == policy_row).limit(1)).first()
-    last = connection.execute(
-        released.where(policies.c.name == policy).order_by(runs.c.released_at.desc()).limit(1)
-    ).scalar()
+    first = connection.execute(_RELEASED, {"policy": policy_row, "but": but}).first()
+    last = connection.execute(_LAST_RELEASED, {"name": policy, "but": but}).scalar()
     return Circumstances(
         trigger=trigger,
         approved=approved,

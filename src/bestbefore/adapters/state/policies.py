@@ -12,14 +12,16 @@ from bestbefore.domain.policy import Policy, what_changed
 from bestbefore.domain.versions import Versions
 from bestbefore.ports.ledger import PolicyEdited
 
+_STORED = sa.select(policies).where(
+    policies.c.name == sa.bindparam("name"), policies.c.version == sa.bindparam("version")
+)
+_VERSIONS_OF = sa.select(policies.c.versions).where(policies.c.id == sa.bindparam("row"))
+
 
 def stored(connection: sa.Connection, policy: Policy) -> Any:
     """The row of this policy version, or None."""
-    return connection.execute(
-        sa.select(policies).where(
-            policies.c.name == policy.name, policies.c.version == policy.version
-        )
-    ).one_or_none()
+    which = {"name": policy.name, "version": policy.version}
+    return connection.execute(_STORED, which).one_or_none()
 
 
 def refuse_edited(policy: Policy, row: Any) -> None:
@@ -47,9 +49,7 @@ def about_rows(connection: sa.Connection, row: int) -> bool:
 
 def versions_of(connection: sa.Connection, row: int) -> str | None:
     """What this policy version does in a bucket that keeps versions."""
-    said: str | None = connection.execute(
-        sa.select(policies.c.versions).where(policies.c.id == row)
-    ).scalar_one_or_none()
+    said: str | None = connection.execute(_VERSIONS_OF, {"row": row}).scalar_one_or_none()
     return said
 
 

@@ -15,6 +15,7 @@ from typing import Any, cast
 import psycopg
 import sqlalchemy as sa
 from psycopg.types.string import StrDumperUnknown, TextLoader
+from sqlalchemy.dialects.postgresql import insert
 
 from bestbefore.adapters.state.replay import Interrupted
 from bestbefore.ports.ledger import LedgerUnavailable
@@ -145,6 +146,10 @@ class Server:
         """Begin a transaction that excludes all others, or all but those that are *shared*."""
         connection.exec_driver_sql(_SHARED if shared else _EXCLUSIVE)
         self.doorbell.empty()
+
+    def insert(self, table: sa.Table) -> Any:
+        """See `Database.insert`."""
+        return insert(table)
 
     def insert_new(
         self,

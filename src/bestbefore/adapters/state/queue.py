@@ -1,7 +1,8 @@
 """The embedded queue: the operation row is the message.
 
 ``due_at`` says when it can be had; of a claimed one it is the end of the lease. ``token`` names
-the claim, so that a late ack finds nothing to change.
+the claim, so that a late ack finds nothing to change. What was sent to a broker (``sent_at``) is
+left to `bestbefore.adapters.state.outbox`, but for suspects, which nobody sends.
 """
 
 import json
@@ -74,7 +75,7 @@ class StateQueue:
             found = connection.execute(statement, claim).fetchall()
         # In the order they were planned in, that of their keys, whichever way they were updated.
         found = sorted(found, key=itemgetter(0))
-        return [_operation(row, claim["claim"]) for row in found]
+        return [claimed_operation(row, claim["claim"]) for row in found]
 
     def extend(self, operations_: Sequence[Operation], until: datetime) -> Sequence[Operation]:
         with self._db.write(shared=True) as connection:
@@ -102,7 +103,8 @@ class StateQueue:
 def claim_one(
     connection: sa.Connection, operation_id: bytes, policy: int, now: datetime, lease: timedelta
 ) -> Operation | None:
-    """Claim the operation with this id if it is due, whatever came of its last delivery."""
+    """Claim the operation with this id if it is due, or a broker has it, whatever came of its last
+    delivery."""
     token = secrets.randbits(62)
     claim = {
         "operation": operation_id,
@@ -112,7 +114,7 @@ def claim_one(
         "claim": token,
     }
     row = connection.execute(_CLAIM_ONE, claim).one_or_none()
-    return None if row is None else _operation(row, token)
+    return None if row is None else claimed_operation(row, token)
 
 
 def change_claimed(
@@ -185,8 +187,8 @@ def load_budget(stored: str | None) -> Budget:
     )
 
 
-def _operation(row: Sequence[Any], token: int) -> Operation:
-    """A claimed row, its columns in the order of `_CLAIMED`: by position, as names cost a third."""
+def claimed_operation(row: Sequence[Any], token: int) -> Operation:
+    """A claimed row, its columns in the order of `CLAIMED`: by position, as names cost a third."""
     (id_, operation_id, policy, run, key, etag, last_modified, size, seen_at, deliveries,
      budget, last_failed_at, cancelled, upload_id, version, follows, held,
      redriven) = row  # fmt: skip
@@ -216,7 +218,7 @@ def _operation(row: Sequence[Any], token: int) -> Operation:
 # What others lock is left to them: to wait for it, with what is locked already in hand, while they
 # wait for that in another order, is a deadlock. (Who looks again at a row that changed meanwhile
 # has locked it, whether it is still wanted or not.)
-_UNPUBLISHED = (
+UNPUBLISHED = (
     sa.select(operations.c.id)
     .where(
         operations.c.run_id == sa.bindparam("run"),
@@ -229,12 +231,12 @@ _UNPUBLISHED = (
 )
 _PUBLISH = (
     sa.update(operations)
-    .where(operations.c.id.in_(_UNPUBLISHED))
+    .where(operations.c.id.in_(UNPUBLISHED))
     .values(state=State.PENDING, due_at=sa.bindparam("now"))
 )
 
 
-_CLAIMED = (
+CLAIMED = (
     operations.c.id,
     operations.c.operation_id,
     operations.c.policy_id,
@@ -263,6 +265,7 @@ def _is_due(suspects: bool) -> sa.ColumnElement[bool]:
         operations.c.policy_id == sa.bindparam("policy"),
         operations.c.due_at <= sa.bindparam("now"),
         operations.c.deliveries > 0 if suspects else operations.c.deliveries == 0,
+        operations.c.sent_at.is_(None),  # a broker has it
     )
 
 
@@ -295,7 +298,7 @@ def _claim(suspects: bool) -> sa.Update:
             deliveries=operations.c.deliveries + sa.bindparam("charge"),
             company=sa.bindparam("limit"),
         )
-        .returning(*_CLAIMED)
+        .returning(*CLAIMED)
     )
 
 
@@ -305,15 +308,16 @@ _CLAIM_ONE = (
         operations.c.operation_id == sa.bindparam("operation"),
         operations.c.policy_id == sa.bindparam("policy"),
         operations.c.state == sa.literal_column("'pending'"),
-        operations.c.due_at <= sa.bindparam("now"),
+        sa.or_(operations.c.due_at <= sa.bindparam("now"), operations.c.sent_at.is_not(None)),
     )
     .values(
+        sent_at=None,
         due_at=sa.bindparam("until"),
         token=sa.bindparam("claim"),
         deliveries=operations.c.deliveries + 1,
         company=1,
     )
-    .returning(*_CLAIMED)
+    .returning(*CLAIMED)
 )
 
 

@@ -148,6 +148,7 @@ class SqlRecords:
                     operations.c.state == sa.literal_column("'pending'"),
                     operations.c.failure_class == FailureClass.THROTTLED,
                     operations.c.due_at > micros(now),
+                    operations.c.sent_at.is_(None),
                 )
                 .group_by(policies.c.connection)
             )
@@ -402,7 +403,8 @@ def operation_record(row: Any) -> OperationRecord:
         outcome=Outcome(row.outcome) if row.outcome else None,
         completed_at=maybe_moment(row.completed_at),
         completed_by=row.completed_by,
-        due_at=maybe_moment(row.due_at),
+        due_at=maybe_moment(row.due_at) if row.sent_at is None else None,
+        sent_at=maybe_moment(row.sent_at),
         failure_class=FailureClass(row.failure_class) if row.failure_class else None,
         error=row.error,
         redriven=row.redriven,

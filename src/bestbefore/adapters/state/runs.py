@@ -4,7 +4,7 @@ Counts are stored and only ever changed in the transaction that changes the oper
 count, so that `planned = waiting + pending + completed + dead` at any moment.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -30,6 +30,12 @@ PROTECTED, UPLOADS = "protected", "uploads"
 """Kinds of tallies that every run is shown with."""
 
 _SELECT = sa.select(runs, policies.c.name, policies.c.version, policies.c.about_rows).join(policies)
+_ONE = _SELECT.where(runs.c.id == sa.bindparam("row"))
+_TALLIED = sa.select(tallies.c.run_id, tallies.c.kind, tallies.c.name, tallies.c.n).where(
+    tallies.c.run_id.in_(sa.bindparam("rows", expanding=True)),
+    tallies.c.kind.in_((PROTECTED, UPLOADS)),
+)
+_POLICY_OF = sa.select(runs.c.policy_id).where(runs.c.id == sa.bindparam("row"))
 
 
 def load(
@@ -39,13 +45,12 @@ def load(
     found = connection.execute(
         _SELECT.where(*where).order_by(runs.c.slot.desc(), runs.c.id.desc()).limit(limit)
     ).fetchall()
-    tallied = _tallied(connection, [row.id for row in found])
-    return [_run(row, tallied.get(row.id, {})) for row in found]
+    return _with_tallies(connection, found)
 
 
 def one(connection: sa.Connection, row: int) -> Run:
     """The run with the ledger's key *row*."""
-    return load(connection, runs.c.id == row)[0]
+    return _with_tallies(connection, connection.execute(_ONE, {"row": row}).fetchall())[0]
 
 
 def named(connection: sa.Connection, run_id: str) -> Run:
@@ -58,9 +63,7 @@ def named(connection: sa.Connection, run_id: str) -> Run:
 
 def policy_of(connection: sa.Connection, row: int) -> int:
     """The policy version (its row) of a run."""
-    policy: int = connection.execute(
-        sa.select(runs.c.policy_id).where(runs.c.id == row)
-    ).scalar_one()
+    policy: int = connection.execute(_POLICY_OF, {"row": row}).scalar_one()
     return policy
 
 
@@ -178,6 +181,7 @@ def cancel(
                 completed_by=by,
                 token=None,
                 due_at=None,
+                sent_at=None,
                 held=sa.false(),
             )
         ).rowcount
@@ -236,17 +240,12 @@ def note(
     )
 
 
-def _tallied(connection: sa.Connection, ids: list[int]) -> dict[int, dict[str, dict[str, int]]]:
-    """By run and kind, what is counted by name."""
-    found = connection.execute(
-        sa.select(tallies.c.run_id, tallies.c.kind, tallies.c.name, tallies.c.n).where(
-            tallies.c.run_id.in_(ids), tallies.c.kind.in_((PROTECTED, UPLOADS))
-        )
-    )
+def _with_tallies(connection: sa.Connection, found: Sequence[Any]) -> list[Run]:
+    """Rows of `_SELECT` as runs, with what is counted of them by name."""
     tallied: dict[int, dict[str, dict[str, int]]] = {}
-    for row in found:
+    for row in connection.execute(_TALLIED, {"rows": [row.id for row in found]}):
         tallied.setdefault(row.run_id, {}).setdefault(row.kind, {})[row.name] = row.n
-    return tallied
+    return [_run(row, tallied.get(row.id, {})) for row in found]
 
 
 def _run(row: Any, tallied: Mapping[str, Mapping[str, int]]) -> Run:

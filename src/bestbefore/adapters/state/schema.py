@@ -3,6 +3,9 @@
 Times are microseconds since 1970 in UTC and operation ids are 32 bytes, both for size: a cleanup
 of a million objects is a million rows. The embedded queue *is* the operation row (``due_at``,
 ``token``, ``deliveries``), so publishing is an update of a range and recording is the ack.
+
+Migrations make the tables. What only PostgreSQL is told of them stands in ``info``: as a keyword it
+would have SQLAlchemy import that whole dialect, in every process, whatever the ledger is on.
 """
 
 from sqlalchemy import (
@@ -31,6 +34,13 @@ TIED = "follows AND held"
 
 # SQLite only grows an INTEGER PRIMARY KEY by itself; elsewhere a million a night wants 64 bits.
 _Row = BigInteger().with_variant(Integer, "sqlite")
+
+
+def _partial(name: str, *columns: str, where: str) -> Index:
+    """An index of the rows that *where* is true of."""
+    condition = text(where)
+    return Index(name, *columns, sqlite_where=condition, info={"postgresql_where": condition})
+
 
 policies = Table(
     "policies",
@@ -93,7 +103,7 @@ runs = Table(
     Column("drained_at", BigInteger),  # for the last time
     Column("proof_until", BigInteger),  # the lease of who verifies it; never ends once that is done
     UniqueConstraint("policy_id", "slot"),  # the lock on a slot
-    postgresql_with={"fillfactor": 30},
+    info={"postgresql_with": {"fillfactor": 30}},
 )
 
 tallies = Table(
@@ -106,7 +116,7 @@ tallies = Table(
     Column("n", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False, server_default=text("0")),
     sqlite_with_rowid=False,
-    postgresql_with={"fillfactor": 30},
+    info={"postgresql_with": {"fillfactor": 30}},
 )
 
 policy_counts = Table(
@@ -118,7 +128,7 @@ policy_counts = Table(
     Column("n", BigInteger, nullable=False),
     Column("amount", BigInteger, nullable=False),  # bytes, or microseconds
     sqlite_with_rowid=False,
-    postgresql_with={"fillfactor": 30},
+    info={"postgresql_with": {"fillfactor": 30}},
 )
 
 generations = Table(
@@ -188,28 +198,23 @@ operations = Table(
     # Pending, and waits for a lock or for what lies under it; `due_at` may be as good as never.
     Column("held", Boolean, nullable=False, server_default=text("false")),
     Column("incident", LargeBinary(16)),  # of a dead one
-    Index("operations_waiting", "run_id", "id", sqlite_where=text("state = 'waiting'"),
-          postgresql_where=text("state = 'waiting'")),
-    Index("operations_due", "policy_id", "due_at", sqlite_where=text("state = 'pending'"),
-          postgresql_where=text("state = 'pending'")),
-    Index("operations_dead", "policy_id", "first_failed_at",
-          sqlite_where=text("state = 'dead'"), postgresql_where=text("state = 'dead'")),
-    Index("operations_dead_by_class", "policy_id", "failure_class", "first_failed_at",
-          sqlite_where=text("state = 'dead'"), postgresql_where=text("state = 'dead'")),
-    Index("operations_incident", "incident", "first_failed_at",
-          sqlite_where=text("state = 'dead'"), postgresql_where=text("state = 'dead'")),
-    Index("operations_candidates", "candidate_of",
-          sqlite_where=text("candidate_of IS NOT NULL"),
-          postgresql_where=text("candidate_of IS NOT NULL")),
-    Index("operations_corrects", "corrects", sqlite_where=text("corrects IS NOT NULL"),
-          postgresql_where=text("corrects IS NOT NULL")),
+    # Of a pending one that is at a broker, or about to be: since when. `due_at` is when it is sent
+    # again; it is null once anybody claims it.
+    Column("sent_at", BigInteger),
+    _partial("operations_sent", "policy_id", "sent_at", where="sent_at IS NOT NULL"),
+    _partial("operations_waiting", "run_id", "id", where="state = 'waiting'"),
+    _partial("operations_due", "policy_id", "due_at", where="state = 'pending'"),
+    _partial("operations_dead", "policy_id", "first_failed_at", where="state = 'dead'"),
+    _partial("operations_dead_by_class", "policy_id", "failure_class", "first_failed_at",
+             where="state = 'dead'"),
+    _partial("operations_incident", "incident", "first_failed_at", where="state = 'dead'"),
+    _partial("operations_candidates", "candidate_of", where="candidate_of IS NOT NULL"),
+    _partial("operations_corrects", "corrects", where="corrects IS NOT NULL"),
     # Of buckets that keep versions only, so that the others pay nothing for them.
-    Index("operations_unsettled", "policy_id", "key", sqlite_where=text(UNSETTLED),
-          postgresql_where=text(UNSETTLED)),
-    Index("operations_tied", "policy_id", "key", sqlite_where=text(TIED),
-          postgresql_where=text(TIED)),
-    postgresql_with={"fillfactor": 70, "autovacuum_vacuum_scale_factor": 0.01,
-                     "autovacuum_analyze_scale_factor": 0.02},
+    _partial("operations_unsettled", "policy_id", "key", where=UNSETTLED),
+    _partial("operations_tied", "policy_id", "key", where=TIED),
+    info={"postgresql_with": {"fillfactor": 70, "autovacuum_vacuum_scale_factor": 0.01,
+                              "autovacuum_analyze_scale_factor": 0.02}},
 )  # fmt: skip
 
 # What only operations on row batches have; of objects there is nothing here.
@@ -232,10 +237,8 @@ row_batches = Table(
     Column("dependents", Text),  # JSON: rows by table
     Column("replayed", Boolean),
     Column("seconds", Float),
-    Index("row_batches_parts", "parent", sqlite_where=text("parent IS NOT NULL"),
-          postgresql_where=text("parent IS NOT NULL")),
-    Index("row_batches_effective", "policy_id", "operation",
-          sqlite_where=text("seconds IS NOT NULL"), postgresql_where=text("seconds IS NOT NULL")),
+    _partial("row_batches_parts", "parent", where="parent IS NOT NULL"),
+    _partial("row_batches_effective", "policy_id", "operation", where="seconds IS NOT NULL"),
 )  # fmt: skip
 
 failures = Table(
@@ -262,6 +265,21 @@ incidents = Table(
     Column("last_at", BigInteger, nullable=False),
     Index("incidents_by_size", "n"),
     sqlite_with_rowid=False,
+)
+
+# Messages that execute nothing, until a person discards them.
+strays = Table(
+    "strays",
+    metadata,
+    Column("id", LargeBinary(32), primary_key=True),  # SHA-256 of all its bytes
+    Column("body", LargeBinary, nullable=False),  # the first of them
+    Column("size", BigInteger, nullable=False),
+    Column("failure_class", String, nullable=False),
+    Column("error", Text, nullable=False),
+    Column("received", BigInteger, nullable=False),  # how often it was met
+    Column("first_at", BigInteger, nullable=False),
+    Column("last_at", BigInteger, nullable=False),
+    Index("strays_by_age", "first_at", "id"),
 )
 
 events = Table(
@@ -361,6 +379,14 @@ upkeep = Table(
     Column("failed_at", BigInteger),
 )
 
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("id", Integer, primary_key=True),  # one row
+    Column("queue", Text, nullable=False),  # where operations are sent
+    Column("since", BigInteger),  # and since when
+)
+
 row_slots = Table(
     "row_slots",
     metadata,
@@ -440,6 +466,14 @@ slots = Table(
     Column("noticed_at", BigInteger),
 )
 
+# Triggers that came through a queue, by what became of them.
+trigger_counts = Table(
+    "trigger_counts",
+    metadata,
+    Column("fate", String, primary_key=True),
+    Column("n", BigInteger, nullable=False),
+)
+
 endpoints = Table(
     "endpoints",
     metadata,
@@ -449,4 +483,20 @@ endpoints = Table(
     Column("value", String, nullable=False),
     Column("server", String, nullable=False),  # what it called itself then
     Column("learnt_at", BigInteger, nullable=False),
+)
+
+# Whole runs of `gate`, by what they were about.
+gate_runs = Table(
+    "gate_runs",
+    metadata,
+    Column("id", _Row, primary_key=True),
+    Column("connections", LargeBinary(32), nullable=False),  # SHA-256 of their kinds and places
+    Column("at", BigInteger, nullable=False),
+    Column("passed", Integer, nullable=False),
+    Column("failed", Integer, nullable=False),
+    Column("not_applicable", Integer, nullable=False),
+    Column("version", String, nullable=False),
+    Column("by", String, nullable=False),
+    Column("seconds", Float, nullable=False),
+    Index("gate_runs_by_connections", "connections", "id"),
 )

@@ -50,40 +50,12 @@ class SqlWorkLedger:
 
     def versions(self) -> Sequence[PolicyVersion]:
         with self._db.read() as connection:
-            found = connection.execute(
-                sa.select(
-                    policies.c.id,
-                    policies.c.name,
-                    policies.c.version,
-                    policies.c.connection,
-                    policies.c.current,
-                    policies.c.fingerprint,
-                )
-                .where(
-                    sa.exists().where(
-                        runs.c.policy_id == policies.c.id,
-                        sa.or_(runs.c.waiting > 0, runs.c.pending > 0),
-                    )
-                )
-                .order_by(policies.c.id)
-            )
-            return [PolicyVersion(*row) for row in found]
+            return [PolicyVersion(*row) for row in connection.execute(_BUSY)]
 
     def suspects(self, policies_: Collection[int], now: datetime) -> bool:
         with self._db.read() as connection:
-            return (
-                connection.execute(
-                    sa.select(operations.c.id)
-                    .where(
-                        operations.c.state == sa.literal_column("'pending'"),
-                        operations.c.policy_id.in_(policies_),
-                        operations.c.due_at <= micros(now),
-                        operations.c.deliveries > 0,
-                    )
-                    .limit(1)
-                ).first()
-                is not None
-            )
+            which = {"policies": list(policies_), "now": micros(now)}
+            return connection.execute(_SUSPECTS, which).first() is not None
 
     def waiting(self, policy: int, limit: int) -> Span | None:
         with self._db.read() as connection:
@@ -113,18 +85,10 @@ class SqlWorkLedger:
         return None
 
     def out(self, policies_: Collection[int], now: datetime, lease: timedelta) -> int:
-        # Claimed ones are dated within a lease from now; what is dated later is delayed.
+        which = {"policies": list(policies_), "now": micros(now), "until": micros(now + lease)}
         with self._db.read() as connection:
-            return connection.execute(
-                sa.select(sa.func.count())
-                .select_from(operations)
-                .where(
-                    operations.c.state == sa.literal_column("'pending'"),
-                    operations.c.policy_id.in_(policies_),
-                    operations.c.due_at <= micros(now + lease),
-                    sa.or_(operations.c.due_at <= micros(now), operations.c.token.is_not(None)),
-                )
-            ).scalar_one()
+            found: int = connection.execute(_OUT, which).scalar_one()
+        return found
 
     def claim(
         self, operation_id: bytes, policy: int, now: datetime, lease: timedelta
@@ -199,21 +163,7 @@ class SqlWorkLedger:
 
     def leftovers(self, now: datetime) -> Sequence[Leftover]:
         with self._db.read() as connection:
-            by_state = connection.execute(
-                sa.select(
-                    runs.c.policy_id,
-                    policies.c.name,
-                    policies.c.version,
-                    run_rows.total(_if(runs.c.state == RunState.OPEN, runs.c.waiting)),
-                    run_rows.total(_if(runs.c.state == RunState.PARKED, runs.c.waiting)),
-                    run_rows.total(runs.c.dead),
-                    sa.func.sum(_if(_is_planned_on(), 1)),
-                    sa.func.sum(_if(_is_planned_by_somebody(now), 1)),
-                )
-                .join(policies)
-                .group_by(runs.c.policy_id, policies.c.name, policies.c.version)
-                .order_by(runs.c.policy_id)
-            ).fetchall()
+            by_state = connection.execute(_LEFT, {"now": micros(now)}).fetchall()
             found = []
             for policy, name, version, waiting, parked, dead, planning, planners in by_state:
                 due, leased, delayed, held, next_due = connection.execute(
@@ -282,19 +232,74 @@ def _if(condition: sa.ColumnElement[bool], value: object) -> sa.ColumnElement[in
     return sa.case((condition, value), else_=0)
 
 
-def _is_planned_on() -> sa.ColumnElement[bool]:
-    return sa.and_(runs.c.complete.is_(False), runs.c.state.in_((RunState.PLANNING, RunState.OPEN)))
-
-
-def _is_planned_by_somebody(now: datetime) -> sa.ColumnElement[bool]:
-    return sa.and_(
-        _is_planned_on(), runs.c.planner_token.is_not(None), runs.c.planner_until > micros(now)
+_PLANNED_ON = sa.and_(
+    runs.c.complete.is_(False), runs.c.state.in_((RunState.PLANNING, RunState.OPEN))
+)
+_PLANNED_BY_SOMEBODY = sa.and_(
+    _PLANNED_ON, runs.c.planner_token.is_not(None), runs.c.planner_until > sa.bindparam("now")
+)
+_LEFT = (
+    sa.select(
+        runs.c.policy_id,
+        policies.c.name,
+        policies.c.version,
+        run_rows.total(_if(runs.c.state == RunState.OPEN, runs.c.waiting)),
+        run_rows.total(_if(runs.c.state == RunState.PARKED, runs.c.waiting)),
+        run_rows.total(runs.c.dead),
+        sa.func.sum(_if(_PLANNED_ON, 1)),
+        sa.func.sum(_if(_PLANNED_BY_SOMEBODY, 1)),
     )
+    .join(policies)
+    .group_by(runs.c.policy_id, policies.c.name, policies.c.version)
+    .order_by(runs.c.policy_id)
+)
+_BUSY = (
+    sa.select(
+        policies.c.id,
+        policies.c.name,
+        policies.c.version,
+        policies.c.connection,
+        policies.c.current,
+        policies.c.fingerprint,
+    )
+    .where(
+        sa.exists().where(
+            runs.c.policy_id == policies.c.id, sa.or_(runs.c.waiting > 0, runs.c.pending > 0)
+        )
+    )
+    .order_by(policies.c.id)
+)
 
+_IS_PENDING = operations.c.state == sa.literal_column("'pending'")
+_THEIRS = operations.c.policy_id.in_(sa.bindparam("policies", expanding=True))
+_SUSPECTS = (
+    sa.select(operations.c.id)
+    .where(
+        _IS_PENDING,
+        _THEIRS,
+        operations.c.due_at <= sa.bindparam("now"),
+        operations.c.deliveries > 0,
+    )
+    .limit(1)
+)
+# Claimed ones are dated within a lease from now; what is dated later is delayed. What a broker has
+# counts however it is dated, by an index of its own.
+_COUNT = sa.select(sa.func.count()).select_from(operations)
+_HERE = _COUNT.where(
+    _IS_PENDING,
+    _THEIRS,
+    operations.c.due_at <= sa.bindparam("until"),
+    sa.or_(operations.c.due_at <= sa.bindparam("now"), operations.c.token.is_not(None)),
+    operations.c.sent_at.is_(None),
+)
+_AT_BROKER = _COUNT.where(_IS_PENDING, _THEIRS, operations.c.sent_at.is_not(None))
+_OUT = sa.select(_HERE.scalar_subquery() + _AT_BROKER.scalar_subquery())
 
-_DUE = operations.c.due_at <= sa.bindparam("now")
-_LEASED = sa.and_(operations.c.due_at > sa.bindparam("now"), operations.c.token.is_not(None))
-_DELAYED = sa.and_(operations.c.due_at > sa.bindparam("now"), operations.c.token.is_(None))
+_SENT = operations.c.sent_at.is_not(None)
+_LATER = sa.and_(operations.c.due_at > sa.bindparam("now"), ~_SENT)
+_DUE = sa.or_(operations.c.due_at <= sa.bindparam("now"), _SENT)
+_LEASED = sa.and_(_LATER, operations.c.token.is_not(None))
+_DELAYED = sa.and_(_LATER, operations.c.token.is_(None))
 _HELD = sa.and_(_DELAYED, operations.c.held.is_(True))
 _PENDING = sa.select(
     sa.func.sum(_if(_DUE, 1)),
@@ -303,6 +308,6 @@ _PENDING = sa.select(
     sa.func.sum(_if(_HELD, 1)),
     sa.func.min(operations.c.due_at),
 ).where(
-    operations.c.state == sa.literal_column("'pending'"),
+    _IS_PENDING,
     operations.c.policy_id == sa.bindparam("policy"),
 )

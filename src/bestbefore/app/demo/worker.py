@@ -10,40 +10,53 @@ is about a table, and waits just before or just after the COMMIT.
 import json
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, event
 
 from bestbefore.adapters.objects import s3
 from bestbefore.app.clock import SystemClock
+from bestbefore.app.connecting import Tables, connect_tables
 from bestbefore.app.settings import DatabaseSettings, StoreSettings, load
-from bestbefore.app.system import Store, System, Tables, connect_tables
+from bestbefore.app.system import System
 from bestbefore.domain.failure import Failure
 from bestbefore.domain.finding import Finding
 from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.report import Report
 from bestbefore.domain.rows import Divided, Effect, RowSource
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.endpoints import EndpointMemory
 from bestbefore.ports.objects import ObjectDeleter, Target, Upload
 from bestbefore.ports.rows import RowDeleter, RowTask
+from bestbefore.ports.stores import Store
 from bestbefore.read.documents import work_document
 from bestbefore.stages.work import Options
 
 LEASE = timedelta(seconds=4)
 
 _BATCH_TO_STOP_IN = 2
+_PATIENCE_SECONDS = 30.0
 
 
 class _Seam:
-    """An `ObjectDeleter` that waits between the effect and its record."""
+    """An `ObjectDeleter` that waits between the effect and its record.
 
-    def __init__(self, inner: ObjectDeleter) -> None:
+    It begins the batch to stop in only once an earlier one *is_recorded*: the worker does that
+    beside it, and two batches would be lost in place of one.
+    """
+
+    def __init__(self, inner: ObjectDeleter, is_recorded: threading.Event) -> None:
         self._inner = inner
+        self._is_recorded = is_recorded
         self._batches = 0
 
     def delete(self, bucket: str, targets: Sequence[Target]) -> Sequence[Outcome | Failure]:
+        if self._batches == _BATCH_TO_STOP_IN - 1:
+            self._is_recorded.wait(_PATIENCE_SECONDS)
         results = self._inner.delete(bucket, targets)
         self._batches += 1
         if self._batches == _BATCH_TO_STOP_IN:
@@ -60,14 +73,16 @@ class _Seam:
         return self._inner.check(bucket, prefix)
 
 
-def _store(settings: StoreSettings, clock: Clock, _memory: EndpointMemory) -> Store:
+def _store(
+    settings: StoreSettings, clock: Clock, _memory: EndpointMemory, is_recorded: threading.Event
+) -> Store:
     there = s3.S3Settings(
         endpoint_url=settings.endpoint_url,
         region=settings.region,
         access_key_id=settings.access_key_id,
         secret_access_key=settings.secret_access_key,
     )
-    return Store(s3.S3Lister(there, clock), _Seam(s3.S3Deleter(there, clock)))
+    return Store(s3.S3Lister(there, clock), _Seam(s3.S3Deleter(there, clock), is_recorded))
 
 
 class _RowSeam:
@@ -119,9 +134,16 @@ def _tables(settings: DatabaseSettings) -> Tables:
 
 def main() -> None:
     """Work until nothing is left that could be done; print the report as one line of JSON."""
-    system = System(load(Path("bestbefore.toml"), os.environ), SystemClock(), _store, _tables)
+    is_recorded = threading.Event()
+    store = partial(_store, is_recorded=is_recorded)
+
+    def look(report: Report) -> None:
+        if report.completed or report.retried or report.dead or report.late:
+            is_recorded.set()
+
+    system = System(load(Path("bestbefore.toml"), os.environ), SystemClock(), store, _tables)
     options = Options(lease=LEASE, concurrency=1, drain=True)
-    report = system.worker(options, stopping=lambda: False).run()
+    report = system.working.worker(options, lambda: False, look).run()
     print(json.dumps(work_document(report)), flush=True)  # noqa: T201
 
 

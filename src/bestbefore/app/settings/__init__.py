@@ -3,6 +3,8 @@
 from bestbefore.app.settings.load import load
 from bestbefore.app.settings.model import (
     DatabaseSettings,
+    InfraiSettings,
+    OutsideSettings,
     QueueSettings,
     ScheduleSettings,
     ServeSettings,
@@ -17,6 +19,8 @@ from bestbefore.app.settings.urls import state_url
 __all__ = [
     "ConfigError",
     "DatabaseSettings",
+    "InfraiSettings",
+    "OutsideSettings",
     "Problem",
     "QueueSettings",
     "ScheduleSettings",

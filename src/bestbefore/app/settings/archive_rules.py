@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from bestbefore.app.settings import kinds
 from bestbefore.app.settings.model import StoreSettings
 from bestbefore.app.settings.problems import Place, Problem, section, shown
 from bestbefore.app.settings.raw import Raw, named
@@ -87,18 +88,8 @@ def places(
             continue
         place = ("policies", name, "archive")
         here, there = stores[policy.objects.store], stores[policy.archive.store]
-        if (here.kind, there.kind) != ("s3", "s3"):
-            yield Problem(
-                (*place, "store"), "only a store of kind s3 makes copies", "use two such stores"
-            )
-        elif here.endpoint_url != there.endpoint_url:
-            yield Problem(
-                (*place, "store"),
-                f"server-side copy needs one endpoint: {here.name} is at "
-                f"{here.endpoint_url or 'AWS'}, {there.name} at {there.endpoint_url or 'AWS'}",
-                "archive into a bucket of the same endpoint; a store's own replication can take "
-                "it elsewhere",
-            )
+        if (apart := _apart(here, there)) is not None:
+            yield Problem((*place, "store"), *apart)
         elif policy.objects.bucket == policy.archive.bucket:
             beginnings = policy.objects.prefix, policy.archive.prefix
             if beginnings[0].startswith(beginnings[1]) or beginnings[1].startswith(beginnings[0]):
@@ -108,3 +99,25 @@ def places(
                     "one bucket and one lies in the other: it would archive its archive",
                     'use another bucket, or a prefix beside it such as "archive/"',
                 )
+
+
+def _apart(here: StoreSettings, there: StoreSettings) -> tuple[str, str] | None:
+    """Why no copy gets from one store into the other, and what to do; None if it does."""
+    if here.kind not in kinds.STORES:
+        if here == there:
+            return None
+        return (
+            f"the adapter of another package copies within one store, and {there.name} is not "
+            f"{here.name}",
+            f"write store = {shown(here.name)}, with another bucket",
+        )
+    if (here.kind, there.kind) != ("s3", "s3"):
+        return "only a store of kind s3 makes copies", "use two such stores"
+    if here.endpoint_url != there.endpoint_url:
+        return (
+            f"server-side copy needs one endpoint: {here.name} is at "
+            f"{here.endpoint_url or 'AWS'}, {there.name} at {there.endpoint_url or 'AWS'}",
+            "archive into a bucket of the same endpoint; a store's own replication can take it "
+            "elsewhere",
+        )
+    return None

@@ -2,14 +2,26 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
 
-from bestbefore.app.settings.model import DatabaseSettings, ServeSettings, ThrottleSettings
+from bestbefore.app.settings.model import (
+    DatabaseSettings,
+    OutsideSettings,
+    QueueSettings,
+    ScheduleSettings,
+    ServeSettings,
+    ThrottleSettings,
+)
+from bestbefore.app.settings.queue_values import KEYS
 from bestbefore.app.settings.schema import (
     ArchiveSection,
     DatabaseSection,
     ObjectsSection,
     PolicySection,
+    QueueSection,
     RowsSection,
+    ScheduleSection,
     ServeSection,
 )
 from bestbefore.app.settings.serve_values import hmac_key
@@ -22,6 +34,16 @@ from bestbefore.domain.rows import FileArchive, Partitions, RowSource, TableArch
 from bestbefore.domain.versions import Versions
 
 _BATCHES_AT_A_TIME = 4
+
+
+def queue(written: QueueSection, sources: Mapping[str, Any]) -> QueueSettings:
+    """``[queue]``, with what its *sources* led to."""
+    keys = KEYS.get(written.kind)
+    if keys is None:
+        return QueueSettings(written.kind, written.lease, sources["options"])
+    there_are = {key: sources.get(key, getattr(written, key)) for key in keys}
+    given = {key: value for key, value in there_are.items() if value is not None}
+    return QueueSettings(written.kind, written.lease, MappingProxyType(given))
 
 
 def serve(
@@ -37,6 +59,26 @@ def serve(
         written.hmac_header,
         written.hmac_tolerance,
         written.redact_keys,
+        written.hmac_timestamp_header,
+    )
+
+
+def schedule(written: ScheduleSection, access: Mapping[str, str | None]) -> ScheduleSettings:
+    """``[schedule]``, with the address and keys that its sources led to."""
+    return ScheduleSettings(
+        written.kind,
+        written.grace,
+        written.early_tolerance,
+        OutsideSettings(
+            group=written.group,
+            role_arn=written.role_arn or "",
+            region=written.region,
+            trigger_queue_url=written.trigger_queue_url,
+            http_target_arn=written.http_target_arn,
+            dead_letter_arn=written.dead_letter_arn,
+            options=MappingProxyType(written.options),
+            **access,
+        ),
     )
 
 

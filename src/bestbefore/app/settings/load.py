@@ -1,15 +1,18 @@
 """From ``bestbefore.toml`` to `Settings`, or to every problem it has."""
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
+from bestbefore.app import plugins
 from bestbefore.app.settings import (
     archive_rules,
     built,
+    kinds,
+    queue_values,
     row_rules,
     row_values,
     rules,
@@ -19,15 +22,14 @@ from bestbefore.app.settings import (
 )
 from bestbefore.app.settings.model import (
     SQLITE,
-    QueueSettings,
-    ScheduleSettings,
+    InfraiSettings,
     Settings,
     StateSettings,
     StoreSettings,
 )
-from bestbefore.app.settings.problems import ConfigError, Problem, dotted, shown
+from bestbefore.app.settings.problems import ConfigError, Place, Problem, dotted, shown
 from bestbefore.app.settings.raw import part
-from bestbefore.app.settings.schema import File
+from bestbefore.app.settings.schema import File, ScheduleSection, StoreSection
 from bestbefore.app.settings.sources import Sources
 from bestbefore.app.settings.urls import DEFAULT_STATE, database_url, state_url
 from bestbefore.domain.finding import Finding, Level
@@ -42,25 +44,33 @@ def load(path: Path, environ: Mapping[str, str]) -> Settings:
     """
     raw = _parse(path)
     folder = path.absolute().parent  # not resolve(): a ConfigMap is a link into elsewhere
-    file, problems, veiled = shape.check(raw)
+    file, problems = shape.check(raw)
     problems += rules.check(raw)
     sources = Sources(folder, environ)
     url = _state_url_of(raw, sources, folder)
     access = {
-        name: _access(name, store, sources)
+        name: _access(("stores", name), store, sources)
         for name, store in part(raw, "stores").items()
-        if isinstance(store, dict) and ("stores", name) not in veiled
+        if isinstance(store, dict)
+    }
+    options = {
+        name: sources.table(part(store, "options"), ("stores", name, "options"))
+        for name, store in part(raw, "stores").items()
+        if isinstance(store, dict)
     }
     addresses = {
         name: _addresses(name, database, sources, folder)
         for name, database in part(raw, "databases").items()
         if isinstance(database, dict)
     }
+    queue = _queue(part(raw, "queue"), sources)
+    api_key = sources.value(part(raw, "infrai"), ("infrai",), "api_key")
     serve = part(raw, "serve")
     hmac_secrets = sources.values(serve, ("serve",), "hmac_secret", serve_values.hmac_secret)
     trigger_secrets = sources.values(
         serve, ("serve",), "trigger_secret", serve_values.trigger_secret
     )
+    scheduler = _access(("schedule",), part(raw, "schedule"), sources)
     problems += sources.problems
     if file is None or problems:
         raise ConfigError(str(path), problems)
@@ -70,6 +80,7 @@ def load(path: Path, environ: Mapping[str, str]) -> Settings:
             store.kind,
             region=store.region,
             root=None if store.root is None else folder / store.root,
+            options=options[name],
             **access[name],
         )
         for name, store in file.stores.items()
@@ -88,13 +99,14 @@ def load(path: Path, environ: Mapping[str, str]) -> Settings:
     settings = Settings(
         path=path,
         state=StateSettings(url, file.state.keep),
-        queue=QueueSettings(file.queue.kind, file.queue.lease),
+        queue=built.queue(file.queue, queue),
+        infrai=InfraiSettings(api_key, file.infrai.base_url),
         serve=built.serve(file.serve, hmac_secrets, trigger_secrets),
         stores=MappingProxyType(stores),
         databases=MappingProxyType(databases),
         policies=MappingProxyType(policies),
         warnings=tuple(_warnings(file)),
-        schedule=ScheduleSettings(**file.schedule.model_dump()),
+        schedule=built.schedule(file.schedule, scheduler),
     )
     if exposed := list(_exposed(settings)):
         raise ConfigError(str(path), exposed)
@@ -131,9 +143,24 @@ def _state_url_of(raw: Mapping[str, Any], sources: Sources, folder: Path) -> str
     return sources.value(part(raw, "state"), ("state",), "url", check) or check(DEFAULT_STATE)
 
 
-def _access(name: str, raw: Mapping[str, Any], sources: Sources) -> dict[str, str | None]:
-    place = ("stores", name)
-    if raw.get("kind") == "directory":
+def _queue(raw: Mapping[str, Any], sources: Sources) -> dict[str, Any]:
+    """What leads to a broker, and may be a secret; or the options of an adapter of a package."""
+    place, kind = ("queue",), raw.get("kind")
+    checks: dict[str, Callable[[str], str] | None] = {
+        "queue_url": queue_values.queue_url,
+        "dead_letter_url": queue_values.queue_url,
+        "endpoint_url": values.endpoint,
+        "access_key_id": None,
+        "secret_access_key": None,
+        "url": lambda url: queue_values.broker_url(url, kind),
+    }
+    found = {name: sources.value(raw, place, name, check) for name, check in checks.items()}
+    return {**found, "options": sources.table(part(raw, "options"), (*place, "options"))}
+
+
+def _access(place: Place, raw: Mapping[str, Any], sources: Sources) -> dict[str, str | None]:
+    kind = raw.get("kind")
+    if kind == "directory" or kinds.brought_along(kind, kinds.STORES, plugins.STORES):
         return {}  # it has none, and what is there all the same is a problem of its own
     return {
         "endpoint_url": sources.value(raw, place, "endpoint_url", values.endpoint),
@@ -202,6 +229,24 @@ def _warnings(file: File) -> Iterator[Finding]:
                 f"{dotted(('databases', name, 'url'))} holds a password in the file itself",
                 "use url_env or url_file",
             )
+    if file.queue.url is not None and urlsplit(file.queue.url).password is not None:
+        yield Finding(
+            "secret-in-file",
+            Level.WARNING,
+            "queue.url holds a password in the file itself",
+            "use url_env or url_file",
+        )
+    written = (("queue.secret_access_key", file.queue.secret_access_key),
+               ("infrai.api_key", file.infrai.api_key))  # fmt: skip
+    for key, value in written:
+        if value is not None:
+            name = key.partition(".")[2]
+            yield Finding(
+                "secret-in-file",
+                Level.WARNING,
+                f"{key} stands in the file itself",
+                f"use {name}_env or {name}_file",
+            )
     for name in ("hmac_secret", "trigger_secret"):
         if getattr(file.serve, name):
             yield Finding(
@@ -210,12 +255,14 @@ def _warnings(file: File) -> Iterator[Finding]:
                 f"serve.{name} stands in the file itself",
                 f"use {name}_env or {name}_file",
             )
-    for name, store in file.stores.items():
-        if store.secret_access_key is not None:
+    sections: dict[Place, ScheduleSection | StoreSection] = {("schedule",): file.schedule}
+    sections |= {("stores", name): store for name, store in file.stores.items()}
+    for place, section in sections.items():
+        if section.secret_access_key is not None:
             yield Finding(
                 "secret-in-file",
                 Level.WARNING,
-                f"{dotted(('stores', name, 'secret_access_key'))} stands in the file itself",
+                f"{dotted((*place, 'secret_access_key'))} stands in the file itself",
                 "use secret_access_key_env or secret_access_key_file",
             )
     if not file.policies:

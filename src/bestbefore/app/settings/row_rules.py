@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from bestbefore.adapters.rows.completion import NAME as COMPLETED_BATCHES
 from bestbefore.adapters.state.schema import metadata
 from bestbefore.app.settings.model import SQLITE, DatabaseSettings
 from bestbefore.app.settings.problems import Place, Problem, section, shown
@@ -10,7 +9,7 @@ from bestbefore.app.settings.raw import Raw, named
 from bestbefore.app.settings.urls import home
 from bestbefore.domain.names import texts
 from bestbefore.domain.policy import Policy
-from bestbefore.domain.rows import RowSource, TableArchive, TimestampKind
+from bestbefore.domain.rows import COMPLETED_BATCHES, RowSource, TableArchive, TimestampKind
 
 _ZONED = (TimestampKind.AUTO, TimestampKind.NAIVE, TimestampKind.DATE)
 _OF_THE_LEDGER = frozenset({*metadata.tables, "alembic_version"})

@@ -2,7 +2,7 @@
 
 from urllib.parse import urlsplit
 
-from bestbefore.app.settings.later import choice
+from bestbefore.app.settings.choices import choice
 from bestbefore.app.settings.problems import Unfit, shown
 from bestbefore.app.settings.values import filled, resolved
 from bestbefore.domain.names import parts

@@ -6,10 +6,19 @@ what has another type than expected is left to `shape`.
 
 from collections.abc import Iterator
 
-from bestbefore.app.settings import archive_rules, row_rules, values
+from bestbefore.app import plugins
+from bestbefore.app.settings import (
+    archive_rules,
+    kinds,
+    queue_rules,
+    row_rules,
+    schedule_rules,
+    values,
+)
 from bestbefore.app.settings.problems import Place, Problem, Unfit, section, shown
 from bestbefore.app.settings.raw import Raw, named, part
 from bestbefore.app.settings.schema import NAMED, StoreSection
+from bestbefore.app.settings.serve_values import STANDARD_HEADER
 from bestbefore.domain.selection import MAX_KEY_BYTES
 
 _OF_OBJECTS = ("storage_class", "tags", "lacks_tags")
@@ -20,8 +29,12 @@ def check(raw: Raw) -> Iterator[Problem]:
     """Everything that several keys of the file get wrong together."""
     for name in NAMED:
         yield from _names(name, part(raw, name))
+    yield from queue_rules.check(raw)
     stores, databases = part(raw, "stores"), part(raw, "databases")
-    nobody_fires = part(raw, "schedule").get("kind") == "none"
+    kind = part(raw, "schedule").get("kind", "embedded")
+    yield from schedule_rules.check(part(raw, "schedule"))
+    yield from _credentials(("schedule",), part(raw, "schedule"))
+    yield from _signed_time(part(raw, "serve"))
     for name, store in stores.items():
         if isinstance(store, dict):
             yield from _kind(("stores", name), store)
@@ -32,7 +45,7 @@ def check(raw: Raw) -> Iterator[Problem]:
         if not isinstance(policy, dict):
             continue
         yield from _source(("policies", name), policy)
-        yield from _catch_up(("policies", name), policy, nobody_fires=nobody_fires)
+        yield from _catch_up(("policies", name), policy, kind)
         yield from archive_rules.check(("policies", name), policy, stores)
         if rows := part(policy, "rows"):
             yield from row_rules.rows(("policies", name, "rows"), policy, rows, databases)
@@ -65,14 +78,26 @@ def _names(sort: str, sections: Raw) -> Iterator[Problem]:
             )
 
 
-def _catch_up(place: Place, policy: Raw, *, nobody_fires: bool) -> Iterator[Problem]:
+def _signed_time(serve: Raw) -> Iterator[Problem]:
+    header = serve.get("hmac_header", STANDARD_HEADER)
+    if "hmac_timestamp_header" not in serve or not isinstance(header, str):
+        return
+    if header.lower() == STANDARD_HEADER:
+        yield Problem(
+            ("serve", "hmac_timestamp_header"),
+            f"{STANDARD_HEADER} has its time in webhook-timestamp",
+            "remove it, or name the header of the signature in hmac_header",
+        )
+
+
+def _catch_up(place: Place, policy: Raw, kind: object) -> Iterator[Problem]:
     if policy.get("catch_up") != "now":
         return
     why = None
     if "schedule" not in policy:
         why = "a policy without a schedule misses nothing"
-    elif nobody_fires:
-        why = '[schedule] kind = "none" starts no runs'
+    elif kind != "embedded":
+        why = f"[schedule] kind = {shown(kind)} starts no runs of this process"
     if why is not None:
         yield Problem((*place, "catch_up"), f'"now" has no effect: {why}', "remove it")
 
@@ -92,10 +117,25 @@ def _credentials(place: Place, store: Raw) -> Iterator[Problem]:
 def _kind(place: Place, store: Raw) -> Iterator[Problem]:
     """What one kind of store takes means nothing to the other."""
     kind = store.get("kind")
+    if kinds.brought_along(kind, kinds.STORES, plugins.STORES):
+        for key in sorted(store.keys() - {"kind", "options"} & StoreSection.model_fields.keys()):
+            yield Problem(
+                (*place, key),
+                f"a store of kind {shown(kind)} is the adapter of another package and has none",
+                f"write what that adapter takes into {section((*place, 'options'))}",
+            )
+        return
+    if kind in kinds.STORES and "options" in store:
+        yield Problem(
+            (*place, "options"),
+            f"a store of kind {shown(kind)} has none",
+            f"write its keys into {section(place)}; options are for adapters of other packages",
+        )
     if kind != "directory":
         yield from _credentials(place, store)
     if kind == "directory":
-        for key in sorted(store.keys() - {"kind", "root"} & StoreSection.model_fields.keys()):
+        others = StoreSection.model_fields.keys() - {"kind", "root", "options"}
+        for key in sorted(store.keys() & others):
             yield Problem(
                 (*place, key),
                 'a store of kind "directory" has none',

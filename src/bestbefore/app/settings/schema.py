@@ -1,15 +1,24 @@
 """The file as it is written: every key that is available, and what each of them takes.
 
-Rules about several keys together are in `rules`; what later versions bring is in `later`.
+Rules about several keys together are in `rules`.
 """
 
 from collections.abc import Mapping
 from datetime import time, timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
 
-from bestbefore.app.settings import later, row_values, serve_values, spans, values
+from bestbefore.app.settings import (
+    choices,
+    kinds,
+    queue_values,
+    row_values,
+    schedule_values,
+    serve_values,
+    spans,
+    values,
+)
 from bestbefore.app.settings.problems import Place
 from bestbefore.domain.failure import Attempts
 from bestbefore.domain.policy import Reach
@@ -33,9 +42,12 @@ Files = Annotated[tuple[str, ...], PlainValidator(serve_values.one_or_more(value
 
 
 class Section(BaseModel):
-    """Unknown keys and near-miss types are errors, never guessed at."""
+    """Unknown keys and near-miss types are errors, never guessed at.
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    What checks a file is built with its first use, once: each section has no need of one by itself.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 class StateSection(Section):
@@ -50,8 +62,42 @@ class StateSection(Section):
 class QueueSection(Section):
     """``[queue]``"""
 
-    kind: Annotated[str, AfterValidator(later.queue_kind)] = "state"
+    kind: Annotated[str, AfterValidator(queue_values.kind)] = queue_values.STATE
     lease: Annotated[timedelta, PlainValidator(spans.lease)] = spans.SHORTEST_LEASE
+    queue_url: Plain | None = None
+    queue_url_env: Variable | None = None
+    queue_url_file: Text | None = None
+    dead_letter_url: Plain | None = None
+    dead_letter_url_env: Variable | None = None
+    dead_letter_url_file: Text | None = None
+    region: Text | None = None
+    endpoint_url: Plain | None = None
+    endpoint_url_env: Variable | None = None
+    endpoint_url_file: Text | None = None
+    access_key_id: Plain | None = None
+    access_key_id_env: Variable | None = None
+    access_key_id_file: Text | None = None
+    secret_access_key: Plain | None = None
+    secret_access_key_env: Variable | None = None
+    secret_access_key_file: Text | None = None
+    url: Plain | None = None
+    url_env: Variable | None = None
+    url_file: Text | None = None
+    queue: Annotated[str, AfterValidator(queue_values.name)] = "bestbefore"
+    dead_letter_queue: Annotated[str, AfterValidator(queue_values.name)] | None = None
+    declare: bool | None = None
+    retention_days: Annotated[int | None, Field(ge=1, le=30)] = None
+    prefix: Annotated[str, AfterValidator(queue_values.name)] = "bull"
+    options: dict[str, Any] = {}
+
+
+class InfraiSection(Section):
+    """``[infrai]``"""
+
+    api_key: Plain | None = None
+    api_key_env: Variable | None = None
+    api_key_file: Text | None = None
+    base_url: Annotated[str, AfterValidator(queue_values.base_url)] | None = None
 
 
 class ServeSection(Section):
@@ -67,6 +113,7 @@ class ServeSection(Section):
     trigger_secret_env: Variables = ()
     trigger_secret_file: Files = ()
     hmac_header: Annotated[str, AfterValidator(serve_values.header)] = serve_values.STANDARD_HEADER
+    hmac_timestamp_header: Annotated[str, AfterValidator(serve_values.header)] | None = None
     hmac_tolerance: Annotated[timedelta, PlainValidator(spans.hmac_tolerance)] = timedelta(
         minutes=5
     )
@@ -76,17 +123,36 @@ class ServeSection(Section):
 class ScheduleSection(Section):
     """``[schedule]``"""
 
-    kind: Annotated[str, AfterValidator(later.schedule_kind)] = "embedded"
+    kind: Annotated[str, AfterValidator(choices.schedule_kind)] = "embedded"
     grace: Annotated[timedelta, PlainValidator(spans.grace)] = timedelta(minutes=15)
     early_tolerance: Annotated[timedelta, PlainValidator(spans.early_tolerance)] = timedelta(
         seconds=60
     )
+    group: Annotated[str, AfterValidator(schedule_values.group)] = "bestbefore"
+    role_arn: Annotated[str, AfterValidator(schedule_values.role_arn)] | None = None
+    region: Text | None = None
+    endpoint_url: Plain | None = None
+    endpoint_url_env: Variable | None = None
+    endpoint_url_file: Text | None = None
+    access_key_id: Plain | None = None
+    access_key_id_env: Variable | None = None
+    access_key_id_file: Text | None = None
+    secret_access_key: Plain | None = None
+    secret_access_key_env: Variable | None = None
+    secret_access_key_file: Text | None = None
+    target: Annotated[str, AfterValidator(schedule_values.target)] = "sqs"
+    trigger_queue_url: Annotated[str, AfterValidator(schedule_values.trigger_queue_url)] | None = (
+        None
+    )
+    http_target_arn: Annotated[str, AfterValidator(schedule_values.http_target_arn)] | None = None
+    dead_letter_arn: Annotated[str, AfterValidator(schedule_values.dead_letter_arn)] | None = None
+    options: dict[str, Any] = {}
 
 
 class StoreSection(Section):
     """``[stores.NAME]``"""
 
-    kind: Annotated[str, AfterValidator(later.store_kind)]
+    kind: Annotated[str, AfterValidator(kinds.store)]
     endpoint_url: Plain | None = None
     endpoint_url_env: Variable | None = None
     endpoint_url_file: Text | None = None
@@ -98,6 +164,7 @@ class StoreSection(Section):
     secret_access_key_env: Variable | None = None
     secret_access_key_file: Text | None = None
     root: Annotated[str, AfterValidator(values.folder)] | None = None
+    options: dict[str, Any] = {}
 
 
 class ThrottleSection(Section):
@@ -121,7 +188,7 @@ class DatabaseSection(Section):
     rows_per_second: Count | None = None
     pause: Wait = timedelta(0)
     window: Annotated[tuple[time, time] | None, PlainValidator(spans.window)] = None
-    throttle: ThrottleSection = ThrottleSection()
+    throttle: ThrottleSection = ThrottleSection.model_construct()
 
 
 class AttemptsSection(Section):
@@ -144,7 +211,7 @@ class ObjectsSection(Section):
     regex: Pattern | None = None
     min_size: Size = 0
     max_size: Size | None = None
-    folder_markers: Annotated[str, AfterValidator(later.folder_markers)] = "keep"
+    folder_markers: Annotated[str, AfterValidator(choices.folder_markers)] = "keep"
     generation: Annotated[str, AfterValidator(values.generation_pattern)] | None = None
     keep_generations: Count | None = None
     keep_last: Count | None = None
@@ -154,7 +221,7 @@ class ObjectsSection(Section):
     tags: Annotated[tuple[tuple[str, str], ...], PlainValidator(values.tags)] = ()
     lacks_tags: Annotated[tuple[str, ...], PlainValidator(values.tag_names)] = ()
     current_pointer: Annotated[str, AfterValidator(values.object_key)] | None = None
-    versions: Annotated[str, AfterValidator(later.versions)] | None = None
+    versions: Annotated[str, AfterValidator(choices.versions)] | None = None
     bypass_governance: bool = False
     abort_incomplete_uploads: bool = False
 
@@ -198,14 +265,14 @@ class PolicySection(Section):
     owner: Label = ""
     schedule: Annotated[str, AfterValidator(values.schedule)] | None = None
     timezone: Annotated[str, AfterValidator(values.timezone)] = "UTC"
-    catch_up: Annotated[str, AfterValidator(later.catch_up)] = "next"
+    catch_up: Annotated[str, AfterValidator(choices.catch_up)] = "next"
     older_than: Annotated[Age, PlainValidator(values.age)]
-    action: Annotated[str, AfterValidator(later.action)] = "delete"
+    action: Annotated[str, AfterValidator(choices.action)] = "delete"
     max_deletes: Count | None = None
     max_fraction: Annotated[float, Field(gt=0, le=1)] | None = None
     first_run_limit: Annotated[int, Field(ge=0, le=10**15)] = Reach().first_run_limit
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
-    attempts: AttemptsSection = AttemptsSection()
+    attempts: AttemptsSection = AttemptsSection.model_construct()
     archive: ArchiveSection | None = None
     objects: ObjectsSection | None = None
     rows: RowsSection | None = None
@@ -214,10 +281,11 @@ class PolicySection(Section):
 class File(Section):
     """The whole of ``bestbefore.toml``."""
 
-    state: StateSection = StateSection()
-    queue: QueueSection = QueueSection()
-    serve: ServeSection = ServeSection()
-    schedule: ScheduleSection = ScheduleSection()
+    state: StateSection = StateSection.model_construct()
+    queue: QueueSection = QueueSection.model_construct()
+    infrai: InfraiSection = InfraiSection.model_construct()
+    serve: ServeSection = ServeSection.model_construct()
+    schedule: ScheduleSection = ScheduleSection.model_construct()
     stores: dict[str, StoreSection] = {}
     databases: dict[str, DatabaseSection] = {}
     policies: dict[str, PolicySection] = {}
@@ -230,6 +298,7 @@ SECTIONS: Mapping[Place, type[Section]] = {
     (): File,
     ("state",): StateSection,
     ("queue",): QueueSection,
+    ("infrai",): InfraiSection,
     ("serve",): ServeSection,
     ("schedule",): ScheduleSection,
     ("stores", "*"): StoreSection,

@@ -11,7 +11,8 @@ from bestbefore.app.settings.problems import Unfit, kind, shown
 from bestbefore.app.settings.values import filled
 
 STANDARD_HEADER = "webhook-signature"
-"""The header of Standard Webhooks; a signature in any other one is plain hex."""
+"""The header of Standard Webhooks, which has its time in another of theirs; a signature in any
+header but this is hex."""
 
 _LEAST_BYTES = 32
 _MOST_SECRETS = 5

@@ -1,12 +1,11 @@
 """The first look at a file: do its keys and the types of its values fit the schema?"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from bestbefore.app.settings.later import NotYet
 from bestbefore.app.settings.problems import Place, Problem, Unfit, kind, section, shown
 from bestbefore.app.settings.schema import NAMED, File
 from bestbefore.app.settings.sources import SECRETS
@@ -41,17 +40,12 @@ _BOUNDS: Mapping[str, str] = {
 }
 
 
-def check(raw: Mapping[str, Any]) -> tuple[File | None, list[Problem], set[Place]]:
-    """The file if it fits, else the problems; and sections not worth a closer look."""
+def check(raw: Mapping[str, Any]) -> tuple[File | None, list[Problem]]:
+    """The file if it fits, else the problems."""
     try:
-        return File.model_validate(raw), [], set()
+        return File.model_validate(raw), []
     except ValidationError as error:
-        details = error.errors(include_url=False)
-    veiled = set(_veiled(details))
-    problems = [
-        problem for detail in details if not _is_veiled(problem := _problem(detail), veiled)
-    ]
-    return None, problems, veiled
+        return None, [_problem(detail) for detail in error.errors(include_url=False)]
 
 
 def _problem(detail: ErrorDetails) -> Problem:
@@ -82,14 +76,3 @@ def _missing(place: Place) -> Problem:
     return Problem(
         place, "expected this key, found none", f"add {_EXAMPLES[key]} to {section(home)}"
     )
-
-
-def _veiled(details: list[ErrorDetails]) -> Iterator[Place]:
-    """Sections of a kind that is not available: their other keys are that kind's own."""
-    for detail in details:
-        if isinstance(detail.get("ctx", {}).get("error"), NotYet) and detail["loc"][-1] == "kind":
-            yield tuple(map(str, detail["loc"][:-1]))
-
-
-def _is_veiled(problem: Problem, veiled: set[Place]) -> bool:
-    return problem.place[:-1] in veiled and problem.place[-1] != "kind"

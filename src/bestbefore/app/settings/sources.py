@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bestbefore.app.settings.problems import Place, Problem, Unfit
+from bestbefore.app.settings.problems import Place, Problem, Unfit, kind
 from bestbefore.app.settings.values import variable
 
 SECRETS = (
@@ -15,10 +15,18 @@ SECRETS = (
     "http",
     "hmac_secret",
     "trigger_secret",
+    "queue_url",
+    "dead_letter_url",
+    "api_key",
 )
 """Keys that also come as ``*_env`` and ``*_file``, and whose values no message shows."""
 
 _MOST_BYTES = 64 * 1024
+
+
+def sources_of(name: str) -> tuple[str, str, str]:
+    """The keys that *name* may come from."""
+    return name, f"{name}_env", f"{name}_file"
 
 
 class Sources:
@@ -69,6 +77,23 @@ class Sources:
             else [self.value(section, place, name, check)]
         )
         return tuple(value for value in found if value is not None)
+
+    def table(self, section: Mapping[str, Any], place: Place) -> Mapping[str, Any]:
+        """*section* as an adapter of another package gets it: with *NAME* where ``NAME_env`` or
+        ``NAME_file`` stood, in tables within it too. Everything else is as it was written."""
+        found: dict[str, Any] = {}
+        for key, written in section.items():
+            name = key.removesuffix("_env").removesuffix("_file")
+            if isinstance(written, dict):
+                found[key] = self.table(written, (*place, key))
+            elif name == key:
+                found[key] = written
+            elif not isinstance(written, str) or not written.strip():
+                fault = f"expected where {name} is, found {kind(written)}"
+                self._problem((*place, key), fault, "write a text that says something")
+            elif (value := self.value(section, place, name)) is not None:
+                found[name] = value
+        return found
 
     def _read(self, key: str, name: str, written: str) -> str:
         if key == name:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from difflib import get_close_matches
 
-from bestbefore.app.settings import later
 from bestbefore.app.settings.problems import Place, Problem, section
 from bestbefore.app.settings.schema import SECTIONS, general
 
@@ -35,8 +34,6 @@ _USUAL: Mapping[str, str] = {
 def unknown(place: Place) -> Problem:
     """The problem with the unknown key at *place*, with the likeliest correction."""
     home, key = place[:-1], place[-1]
-    if remedy := later.KEYS.get(general(home), {}).get(key):
-        return Problem(place, "not available yet", remedy)
     what = "unknown section" if not home else "unknown key"
     here = SECTIONS[general(home)].model_fields
     normal = key.lower().replace("-", "_")

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from fastapi import APIRouter, Request, Response
 from starlette.datastructures import FormData
 
+from bestbefore.app.discarding import discarded
 from bestbefore.domain.failure import FailureClass
 from bestbefore.ports.ledger import DeadFilter, NotInLedger
 from bestbefore.ports.records import OperationFilter
 from bestbefore.read.failures import EXPLAINED
 from bestbefore.read.incidents import incident_documents
 from bestbefore.read.operations import dead_letter_document, evidence_document
+from bestbefore.read.strays import stray_document
 from bestbefore.stages.redrive import redrive
 from bestbefore.web.dashboard.pages import done, page, query
 from bestbefore.web.dashboard.visits import Action, Visitor, field, reason
@@ -43,6 +45,7 @@ def dead_letters(
     incidents = incident_documents(system.records, which.policy, which.failure_class)
     narrow = which.incident is not None or which.contains is not None
     found = system.dead_letters.dead(which, _LISTED, looking_at=_LOOKED_AT) if narrow else []
+    strays = system.strays.found(which, _LISTED)
     known = {name for one in incidents for name in (of["policy"] for of in one["policies"])}
     given = {"policy": policy, "failure_class": failure_class, "incident": incident,
              "search": search}  # fmt: skip
@@ -52,6 +55,8 @@ def dead_letters(
         incidents=incidents,
         incident=next((one for one in incidents if one["incident"] == incident), None),
         letters=[dead_letter_document(letter) for letter in found],
+        strays=[stray_document(stray) for stray in strays],
+        stray_count=system.strays.count(which) if strays else 0,
         narrow=narrow,
         listed=_LISTED,
         looked_at=_LOOKED_AT,
@@ -65,11 +70,12 @@ def dead_letters(
 
 @routes.get("/dead-letters/{operation_id}")
 def dead_letter(request: Request, desk: Here, operation_id: str) -> Response:
-    """Why one is dead; or what became of it."""
-    records = desk.system.records
-    which = OperationFilter(operation_id=_id(operation_id))
-    found = next(records.operations(which, 1), None)
+    """Why one is dead; or what became of it; or what a message that executes nothing says."""
+    records, name = desk.system.records, _id(operation_id)
+    found = next(records.operations(OperationFilter(operation_id=name), 1), None)
     if found is None:
+        for stray in desk.system.strays.found(DeadFilter(among=frozenset({name})), 1):
+            return page(request, "stray.html", stray=stray_document(stray, whole=True))
         raise NotInLedger(f"operation {operation_id}: the ledger knows none of that id")
     this = DeadFilter(among=frozenset({found.operation_id}))
     letter = next(iter(desk.system.dead_letters.dead(this, 1)), None)
@@ -90,6 +96,7 @@ def redrive_(desk: Here, visit: Visitor, form: Action) -> Response:
     canary = _CANARY if do == "canary" else _AT_ONCE
     did = redrive(
         system.dead_letters,
+        system.strays,
         which,
         system.clock,
         visit.principal.name,
@@ -102,8 +109,10 @@ def redrive_(desk: Here, visit: Visitor, form: Action) -> Response:
         parts = [f"Dry run: {did.redriven + did.remaining:,} would be redriven."]
     elif did.remaining:
         parts.append(f"{did.remaining:,} more match and were left.")
-    if did.refused:
-        parts.append(f"{did.refused:,} are refused: their policy version is no longer current.")
+    if superseded := did.refused - did.strays:
+        parts.append(f"{superseded:,} are refused: their policy version is no longer current.")
+    if did.strays:
+        parts.append(f"{did.strays:,} are refused: these messages have no operation.")
     return done(back, " ".join(parts))
 
 
@@ -111,9 +120,8 @@ def redrive_(desk: Here, visit: Visitor, form: Action) -> Response:
 def discard(desk: Here, visit: Visitor, form: Action) -> Response:
     """Close those that are meant, without deleting anything."""
     system, which, why = desk.system, _meant(form), reason(form)
-    rows = [letter.row for letter in system.dead_letters.dead(which, _AT_ONCE)]
-    n = system.dead_letters.discard(rows, why, visit.principal.name, system.clock.now())
-    left = system.dead_letters.count(which)
+    n = discarded(system, which, why, visit.principal.name, limit=_AT_ONCE)
+    left = system.dead_letters.count(which) + system.strays.count(which)
     more = f" {left:,} more match and were left." if left else ""
     return done(_back(form), f"Discarded: {n:,}; nothing was deleted.{more}")
 

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from fastapi import APIRouter, Request, Response
 
-from bestbefore.app import pausing
+from bestbefore.app import pausing, reporting
 from bestbefore.app.system import System
 from bestbefore.domain.states import RunState
 from bestbefore.read.documents import Document, run_document
@@ -29,7 +29,7 @@ def overview(request: Request, desk: Here) -> Response:
     return page(
         request,
         "overview.html",
-        status=system.status(),
+        status=reporting.status(system),
         parked=[run_document(run) for run in parked],
         calendars=_calendars(system, now),
         backlogs=system.backlogs.since(now - _SPAN, _STEP),

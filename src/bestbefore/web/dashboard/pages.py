@@ -14,6 +14,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from bestbefore.app import reporting
 from bestbefore.web.dashboard import charts
 
 POLICY = (
@@ -110,7 +111,7 @@ def page(request: Request, template: str, code: int = 200, **given: object) -> H
     message = request.cookies.get(MESSAGE)
     system = request.app.state.desk.system
     text = _ENVIRONMENT.get_template(template).render(
-        system.shown(given),
+        reporting.shown(system, given),
         visit=visit,
         path=request.url.path,
         message=unquote(message) if message else None,

@@ -71,15 +71,14 @@ class Connection:
         self.dialect = Dialect()
         self.traits = Traits(self.endpoint, clock, memory)
         self.crew = Crew()
-        events = client.meta.events
         for operation in _READ_HERE:
             # With the wildcard, handlers come before all of botocore's own.
-            events.register_first(f"before-parse.*.{operation}", _take_answer)
-        events.register_last("before-parameter-build.s3", _stay_here)
-        events.register_first("before-parameter-build.s3.DeleteObjects", _set_body_aside)
-        events.register_first("before-call.s3.DeleteObjects", self._send_body)
+            self.events.register_first(f"before-parse.*.{operation}", _take_answer)
+        self.events.register_last("before-parameter-build.s3", _stay_here)
+        self.events.register_first("before-parameter-build.s3.DeleteObjects", _set_body_aside)
+        self.events.register_first("before-call.s3.DeleteObjects", self._send_body)
         # We say ourselves whether keys shall be encoded.
-        events.unregister(
+        self.events.unregister(
             "before-parameter-build.s3.ListObjectsV2", set_list_objects_encoding_type_url
         )
 
@@ -88,6 +87,11 @@ class Connection:
         """The endpoint's URL without user and password."""
         parts = urlsplit(self._client.meta.endpoint_url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+    @property
+    def events(self) -> Any:
+        """Botocore's hooks around every request of this connection."""
+        return self._client.meta.events
 
     def call(self, operation: str, target: str, **params: object) -> Reply:
         """Send one request about *target*, which its errors name. Raises RequestFailed.

@@ -59,6 +59,11 @@ class S3Deleter:
         entries = EntryLooker(self._connection, EntryPages(self._connection))
         self._remover = EntryRemover(self._connection, entries)
 
+    @property
+    def connection(self) -> Connection:
+        """What its requests go through."""
+        return self._connection
+
     def delete(self, bucket: str, targets: Sequence[Target]) -> Sequence[Outcome | Failure]:
         if targets and targets[0].version is not None:
             return self._remover.remove(bucket, targets)

@@ -7,22 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    ConnectTimeoutError,
-    CredentialRetrievalError,
-    HTTPClientError,
-    NoAuthTokenError,
-    NoCredentialsError,
-    ParamValidationError,
-    PartialCredentialsError,
-    ReadTimeoutError,
-    SSOError,
-    TokenRetrievalError,
-)
-from botocore.exceptions import ConnectionError as NoConnectionError
+from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
+from bestbefore.adapters.botocore_errors import (
+    CREDENTIAL_ERRORS,
+    NO_ANSWER_ERRORS,
+    no_answer,
+)
 from bestbefore.domain.failure import Failure, FailureClass, parse_retry_after
 from bestbefore.ports.objects import StoreError
 
@@ -111,15 +102,6 @@ _STATUSES: Mapping[int, FailureClass] = {
     501: FailureClass.UNKNOWN,
 }
 
-_CREDENTIAL_ERRORS = (
-    CredentialRetrievalError,
-    NoAuthTokenError,
-    NoCredentialsError,
-    PartialCredentialsError,
-    SSOError,
-    TokenRetrievalError,
-)
-
 
 class RequestFailed(StoreError):
     """One request that did not do what it was sent for. ``code`` is the store's own word for it,
@@ -199,15 +181,15 @@ def request_failed(error: BotoCoreError | ClientError, target: str, now: datetim
     if isinstance(error, ClientError):
         said = refusal(error)
         return RequestFailed(said.failure(target, now), said.code, said.status)
-    if isinstance(error, _CREDENTIAL_ERRORS):
+    if isinstance(error, CREDENTIAL_ERRORS):
         failure = Failure(FailureClass.CREDENTIALS, f"{target}: {type(error).__name__}")
         return RequestFailed(failure, type(error).__name__)
     if isinstance(error, ParamValidationError):
         return RequestFailed(
             Failure(FailureClass.MALFORMED, f"{target}: {error}"), "InvalidRequest"
         )
-    if isinstance(error, (HTTPClientError, NoConnectionError)):
-        failure = Failure(FailureClass.TRANSIENT, f"{target}: {_lost(error)}")
+    if isinstance(error, NO_ANSWER_ERRORS):
+        failure = Failure(FailureClass.TRANSIENT, f"{target}: {no_answer(error)}")
         return RequestFailed(failure, NO_ANSWER)
     failure = Failure(FailureClass.TRANSIENT, f"{target}: {type(error).__name__}")
     return RequestFailed(failure, BAD_ANSWER)
@@ -216,11 +198,3 @@ def request_failed(error: BotoCoreError | ClientError, target: str, now: datetim
 def bad_answer(target: str, what: str) -> RequestFailed:
     """A success that cannot be believed, because *what*."""
     return RequestFailed(Failure(FailureClass.TRANSIENT, f"{target}: {what}"), BAD_ANSWER)
-
-
-def _lost(error: HTTPClientError | NoConnectionError) -> str:
-    if isinstance(error, ConnectTimeoutError):
-        return "no connection in time"
-    if isinstance(error, ReadTimeoutError):
-        return "no answer in time"
-    return f"the connection failed ({type(error).__name__})"

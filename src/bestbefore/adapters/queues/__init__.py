@@ -1,0 +1,1 @@
+"""Queues of somebody else's, one folder or file each."""

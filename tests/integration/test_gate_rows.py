@@ -1,0 +1,129 @@
+"""The gate's table in a user's database, and what it leaves there."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from bestbefore.adapters.rows.engine import Database
+from bestbefore.adapters.rows.scratch.small import SmallTable
+from bestbefore.adapters.rows.seams import Seams
+from bestbefore.app.system import open_system
+from bestbefore.gate.run import Gate, chosen
+from bestbefore.ports.objects import StoreError
+from bestbefore.ports.scratch import ScratchRow
+from support.row_databases import RowDatabase
+
+NOW = datetime(2026, 7, 1, tzinfo=UTC)
+ROWS = [ScratchRow(number, NOW + timedelta(milliseconds=number), "old") for number in range(1, 6)]
+
+
+@pytest.fixture
+def table(row_database: RowDatabase) -> Iterator[SmallTable]:
+    table = SmallTable(row_database.url, "d")
+    table.create()
+    table.insert(ROWS)
+    yield table
+    table.remove()
+    table.close()
+
+
+def test_rows_come_and_go_as_an_application_has_them(table: SmallTable) -> None:
+    touched = ScratchRow(2, NOW, "touched")
+    table.update(touched)
+    table.delete([1, 4])
+
+    assert table.rows() == [touched, ROWS[2], ROWS[4]]
+
+
+def test_a_locked_row_is_nobody_else_s_and_the_others_are_free_where_it_says_so(
+    table: SmallTable, row_database: RowDatabase
+) -> None:
+    other = SmallTable(row_database.url, "d")
+    try:
+        if not table.locks_rows:
+            assert row_database.kind == "sqlite"
+            return
+        with table.locked(3):
+            other.update(ROWS[0]._replace(note="touched"))
+            with pytest.raises(StoreError, match=r"[Ll]ock"):
+                other.update(ROWS[2]._replace(note="touched"))
+        other.update(ROWS[2]._replace(note="touched"))
+    finally:
+        other.close()
+
+    assert [row.note for row in table.rows()] == ["touched", "old", "touched", "old", "old"]
+
+
+def test_a_database_that_cannot_be_used_is_named_as_the_configuration_does(tmp_path: Path) -> None:
+    table = SmallTable(f"sqlite:///{tmp_path / 'nothing.db'}", "shop")
+    with pytest.raises(StoreError, match=r"databases\.shop, scratch table bestbefore_gate: unable"):
+        table.exists()
+    table.close()
+
+
+def test_the_gate_leaves_neither_its_table_nor_a_record_of_its_batches(
+    row_database: RowDatabase, tmp_path: Path
+) -> None:
+    row_database.run("CREATE TABLE visits (id INTEGER PRIMARY KEY, seen_at BIGINT NOT NULL)")
+    config = tmp_path / "bestbefore.toml"
+    config.write_text(
+        f"""
+        [state]
+        url = "sqlite:///{tmp_path / "state.db"}"
+        [databases.shop]
+        url = "{row_database.url}"
+        [policies.visits]
+        version = "v1"
+        older_than = "30d"
+        [policies.visits.rows]
+        database = "shop"
+        table = "visits"
+        timestamp = "seen_at"
+        """
+    )
+    system = open_system(config, {})
+    try:
+        (verdict,) = Gate(system).play(chosen(["replayed-batches"]), lambda: False)
+        left = Gate(system).clean()
+    finally:
+        system.close()
+
+    assert verdict.ok, verdict.reason
+    assert left == []
+    assert row_database.ask("SELECT count(*) FROM bestbefore_completed_batches") == [(0,)]
+
+
+def test_the_moment_before_a_commit_is_that_of_the_thread_that_deleted(tmp_path: Path) -> None:
+    """A worker's loop commits to the ledger while a thread of it is about to commit rows."""
+    seen: list[str] = []
+    database = Database(f"sqlite:///{tmp_path / 'rows.db'}")
+    (tmp_path / "rows.db").touch()
+    ledger = sa.create_engine(f"sqlite:///{tmp_path / 'ledger.db'}")
+    seams = Seams()
+    seams.before_commit_of_delete = lambda: seen.append(threading.current_thread().name)
+
+    def commit() -> None:
+        with ledger.begin() as connection:
+            connection.exec_driver_sql("CREATE TABLE a (id INTEGER)")
+
+    with database.writing() as connection:
+        connection.exec_driver_sql("CREATE TABLE visits (id INTEGER)")
+        connection.exec_driver_sql("INSERT INTO visits VALUES (1)")
+    with suppress(ZeroDivisionError), database.writing() as connection:
+        connection.exec_driver_sql("DELETE FROM visits")
+        raise ZeroDivisionError
+    with database.writing() as connection:
+        connection.exec_driver_sql("DELETE FROM visits")
+        other = threading.Thread(target=commit, name="loop")
+        other.start()
+        other.join()
+        assert seen == []
+    database.dispose()
+    ledger.dispose()
+
+    assert seen == [threading.current_thread().name]
