@@ -134,7 +134,7 @@ def test_o_retry_02_nobody_sleeps_on_an_enormous_retry_after(
         broker.transport.receive(1, MINUTE, AT_ONCE)
 
     assert caught.value.failure.retry_after == timedelta(minutes=15)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 30
 
 
 def test_one_message_that_is_refused_keeps_no_other(infrai: Infrai, broker: Broker) -> None:

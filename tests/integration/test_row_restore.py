@@ -1,11 +1,12 @@
 """Archived rows come back, once, into their table, and over nothing else."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.cli_shop import NOW
+from support.cli_shop import NOW, SLOT
 from support.row_archives import ALL, OLD, ArchivingShop
 
 STAMP = ", bestbefore_operation_id CHAR(64)"
@@ -19,7 +20,7 @@ def archive(shop: ArchivingShop, kind: str = "gone stamped") -> tuple[list[Any],
     else:
         shop.to_files(kind)
     before = shop.database.ask("SELECT * FROM orders ORDER BY id")
-    run = shop.json("run", "stale")
+    run = shop.json("run", "stale", "--slot", SLOT)
     assert run["work"]["rows"] == {"archived": OLD}
     assert len(shop.ids()) == ALL - OLD
     return before, run["plan"]["run_id"]
@@ -68,11 +69,11 @@ def test_a_hold_keeps_what_came_back_and_without_one_it_goes_again(
     _, run = archive(archiving)
     archiving("restore", "--run", run)
     held = archiving.json("hold", "add", "--policy", "stale", "--reason", "looking")["hold_id"]
-    slot = NOW.replace(microsecond=0).isoformat() + "Z"
-    assert archiving.json("run", "stale", "--slot", slot)["plan"]["published"] == 0
+    next_, last = ((NOW + timedelta(seconds=n)).isoformat() + "Z" for n in (1, 2))
+    assert archiving.json("run", "stale", "--slot", next_)["plan"]["published"] == 0
     assert len(archiving.ids()) == ALL
     archiving("hold", "remove", held)
-    again = archiving.json("run", "stale", "--yes")
+    again = archiving.json("run", "stale", "--slot", last, "--yes")
     assert again["work"]["rows"] == {"archived": OLD}
     assert archiving.ids("gone") == list(range(1, OLD + 1))
 

@@ -209,6 +209,11 @@ def test_missing_and_double_are_told_apart() -> None:
     assert is_missing(mysql(1146))
     assert not is_missing(mysql(1451))
     assert is_duplicate(mysql(1062))
-    assert is_duplicate(postgresql("42P07"))
     assert not is_duplicate(postgresql("23503"))
     assert not is_duplicate(sa.exc.TimeoutError())
+
+
+@pytest.mark.parametrize("code", ["23505", "42P07", "42710"])
+def test_a_table_that_another_worker_creates_meanwhile_is_there(code: str) -> None:
+    """What PostgreSQL 15 answers to CREATE TABLE IF NOT EXISTS from four sessions at once."""
+    assert is_duplicate(postgresql(code))

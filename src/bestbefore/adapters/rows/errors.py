@@ -191,12 +191,16 @@ def is_missing(error: sa.exc.SQLAlchemyError) -> bool:
 
 
 def is_duplicate(error: sa.exc.SQLAlchemyError) -> bool:
-    """Whether *error* says that there is such a row, or such a table, already."""
+    """Whether *error* says that there is such a row, or such a table, already.
+
+    PostgreSQL has three codes for a table that somebody else creates at the same time, by how far
+    it came: the table, its row type, or a row of the catalog is there.
+    """
     if not isinstance(error, sa.exc.DBAPIError):
         return False
     orig: Any = error.orig
     if hasattr(orig, "diag"):
-        return orig.sqlstate in ("23505", "42P07")
+        return orig.sqlstate in ("42P07", "42710", "23505")
     return next(iter(getattr(orig, "args", ())), None) in (1062, 1050)
 
 
