@@ -1,6 +1,7 @@
 """The state database on PostgreSQL keeps the contracts of ledger and queue, and more."""
 
 import builtins
+import select
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -268,6 +269,26 @@ def test_a_decision_excludes_every_other_writer_from_its_start_to_its_end(
     assert ledger.claim() == []
 
 
+def test_who_waited_for_its_turn_sees_what_was_written_meanwhile_whatever_the_default_is(
+    database: Database, ledger: Ledger, ledger_url: str, postgres: Postgres
+) -> None:
+    """A transaction that is REPEATABLE READ would look at what was there before it waited."""
+    careful = Database(f"{ledger_url}%20-cdefault_transaction_isolation=serializable")
+
+    def look() -> list[str]:
+        with careful.write() as connection:
+            return list(connection.execute(sa.select(runs.c.reason)).scalars())
+
+    ledger.plan("a")
+    with database.write() as connection:
+        looking = Beside(look)
+        until(lambda: waiting(postgres) == 1, what="it to wait")
+        connection.execute(sa.update(runs).values(reason="decided"))
+
+    assert looking.end() == ["decided"]
+    careful.dispose()
+
+
 def test_workers_do_not_wait_for_each_other_and_skip_what_another_one_is_taking(
     database: Database, ledger: Ledger
 ) -> None:
@@ -397,14 +418,12 @@ def test_who_loses_a_deadlock_tries_again(ledger: Ledger, ledger_url: str) -> No
     for name in ("a", "b"):
         ledger.controls.trip(name, "", SLOT)
     both = [Careless(ledger_url), Careless(ledger_url)]
-    met = threading.Barrier(2)
+    met, thread = threading.Barrier(2), threading.local()
 
     def meet() -> None:
-        if not met.broken:
-            try:
-                met.wait(0.5)
-            except threading.BrokenBarrierError:
-                return
+        if not hasattr(thread, "has_met"):  # once each, with one lock in hand
+            thread.has_met = True
+            met.wait(20)
 
     calls = [
         Beside(lambda: both[0].lock(["a", "b"], meet)),
@@ -593,6 +612,10 @@ def test_rings_nobody_waits_for_are_thrown_away(
     monkeypatch.setattr(postgresql, "_EMPTY_EVERY_SECONDS", 0.0)
     database.rest(60, time.sleep)
     ledger.controls.reset("s")
+    server = database._server
+    assert server is not None
+    heard = postgresql._driver(server.doorbell._connection)  # type: ignore[arg-type]
+    assert select.select([heard], [], [], 30)[0], "nobody rang"
     ledger.controls.trip("s", "", SLOT)  # any transaction
 
     slept: list[float] = []

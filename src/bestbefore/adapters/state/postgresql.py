@@ -98,6 +98,9 @@ class Server:
             pool_timeout=_PATIENCE_SECONDS,
             pool_pre_ping=True,
             use_native_hstore=False,
+            # Whatever the database's or the role's default is: with a snapshot that is older than
+            # our lock, what a transaction reads under it may long be over.
+            isolation_level="READ COMMITTED",
             # A statement prepared in one transaction is unknown in the session of the next.
             connect_args=options | {"client_encoding": "utf8", "prepare_threshold": None},
         )
