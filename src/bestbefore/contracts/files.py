@@ -70,7 +70,7 @@ class FileStoreContract:
         assert there.keys() == {"a.jsonl"}
 
     def test_who_reads_meanwhile_never_sees_half_a_file(self, there: FileWorld) -> None:
-        bodies = [letter * 400_000 for letter in (b"a", b"b")]
+        bodies = [b"a" * 400_000, b"b" * 500_000]
         there.put("a.jsonl", bodies[0])
         ended = threading.Event()
 

@@ -96,8 +96,8 @@ class Folder:
         found = self._stat(name)
         return found if found is not None and S_ISREG(found.st_mode) else None
 
-    def content(self, name: str, most: int) -> bytes | None:
-        """The first *most* bytes of the file *name*; None where there is none."""
+    def content(self, name: str, most: int | None = None) -> bytes | None:
+        """The first *most* bytes of the file *name*, or all; None where there is none."""
         try:
             descriptor = os.open(name, _UNREAD, dir_fd=self.descriptor)
             try:
@@ -203,9 +203,11 @@ class Root:
         return found
 
 
-def _read(descriptor: int, most: int) -> bytes | None:
-    if not S_ISREG(os.fstat(descriptor).st_mode):
+def _read(descriptor: int, most: int | None) -> bytes | None:
+    seen = os.fstat(descriptor)  # and not of the name, which may be another file's by now
+    if not S_ISREG(seen.st_mode):
         return None
+    most = seen.st_size if most is None else most
     read = b""
     while len(read) < most and (more := os.read(descriptor, most - len(read))):
         read += more

@@ -52,8 +52,7 @@ class DirectoryFiles:
             if folder is None:
                 return None
             with folder:
-                seen = folder.file(name)
-                return folder.content(name, seen.st_size) if seen is not None else None
+                return folder.content(name)
 
     def remove(self, bucket: str, key: str) -> None:
         way, name = self._split(bucket, key)
