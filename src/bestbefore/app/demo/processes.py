@@ -122,8 +122,9 @@ class FailingWorker:
         self._process.wait()
 
     def freeze(self) -> None:
-        """Take its processor away, as a suspended virtual machine's."""
-        self._process.send_signal(signal.SIGSTOP)
+        """Take its processor away, as a suspended virtual machine's, and wait until it is gone."""
+        self._process.send_signal(signal.SIGUSR1)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def wake(self) -> Any:
         """Let it go on as if nothing had happened; returns its report once it is done."""

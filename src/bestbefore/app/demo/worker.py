@@ -3,12 +3,14 @@
 It is the product's own worker with two differences. Its lease is a few seconds, where a
 configuration takes nothing below 60, so that nobody has to watch a minute pass. And once its
 second batch has been deleted it says so and waits for a line on its standard input, so that
-whoever started it can kill or freeze it right there. With ``--rows before`` or ``--rows after`` it
-is about a table, and waits just before or just after the COMMIT.
+whoever started it can kill or freeze it right there. SIGUSR1 freezes it, once it is in no
+transaction: in one it would keep everybody else from writing to the ledger. With ``--rows before``
+or ``--rows after`` it is about a table, and waits just before or just after the COMMIT.
 """
 
 import json
 import os
+import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -137,9 +139,15 @@ def main() -> None:
     is_recorded = threading.Event()
     store = partial(_store, is_recorded=is_recorded)
 
+    to_freeze = threading.Event()
+    signal.signal(signal.SIGUSR1, lambda *_: to_freeze.set())
+
     def look(report: Report) -> None:
         if report.completed or report.retried or report.dead or report.late:
             is_recorded.set()
+        if to_freeze.is_set():
+            to_freeze.clear()
+            os.kill(os.getpid(), signal.SIGSTOP)
 
     system = System(load(Path("bestbefore.toml"), os.environ), SystemClock(), store, _tables)
     options = Options(lease=LEASE, concurrency=1, drain=True)
