@@ -112,7 +112,8 @@ def test_four_processes_claim_800_commands_exactly_once(tmp_path: Path, state: s
                     )
                 ).fetchall()
             )
-        assert recorded == {f"worker-{n}": len(printed[n]) for n in range(4)}
+        # One of them may have come when all was taken.
+        assert recorded == {f"worker-{n}": len(printed[n]) for n in range(4) if printed[n]}
 
 
 def test_a_transaction_holds_the_write_lock_from_its_start(tmp_path: Path) -> None:

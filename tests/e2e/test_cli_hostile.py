@@ -2,6 +2,7 @@
 close, commands that run into each other."""
 
 import os
+import socket
 import subprocess
 
 import pytest
@@ -137,8 +138,10 @@ def test_a_store_nobody_answers_for_does_not_hold_up_another(cli: Cli, faulty: F
         fill(sick, 30)
         cli("plan", "sick")
         cli("plan", "exports")
-    # The sick one is gone now.
-    with cli.start("work"):
+    # The sick one is gone now; its port is nobody else's.
+    with socket.socket() as port, cli.start("work"):
+        port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        port.bind(("127.0.0.1", int(sick.endpoint.rpartition(":")[2])))
         until(lambda: not faulty.keys("exports"), what="the healthy store")
         until(
             lambda: cli.audit.one("SELECT count(*) FROM operations WHERE state = 'completed'") == 30

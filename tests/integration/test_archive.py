@@ -14,7 +14,7 @@ from support.cli import Cli, fill
 from support.faults import OLD, Answer, FaultyS3, error, internal_error, slow_down
 from support.forks import Child, Forks, until
 from support.harness import SharedClock
-from support.kills import LAPSED, held, random_instant
+from support.kills import LAPSED, held, random_instant, stop
 
 ARCHIVE = {"store": "s", "bucket": "archive", "prefix": "digests/"}
 
@@ -383,7 +383,7 @@ def test_a_worker_that_wakes_up_after_its_lease_deletes_nothing_it_did_not_recor
     with held(archive.server, "HeadObject", when=_in_archive) as come:
         sleeper = archive.start("worker", "1", "drain")
         assert come.wait(30)
-        sleeper.kill(signal.SIGSTOP)
+        stop(sleeper, archive.folder)
         archive.clock.step(LAPSED)
         # Claimed again under another token, as a second worker would.
         with archive.audit.writing() as connection:

@@ -18,7 +18,7 @@ from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.policy import ObjectSource
 from bestbefore.domain.selection import Listed, Selector, Verdict
 from bestbefore.ports.objects import KeyRange
-from support.directory import BUCKET, OLD, directory
+from support.directory import BUCKET, OLD, directory, open_in
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 
@@ -168,16 +168,16 @@ def test_a_large_folder_is_read_once_however_many_pages_it_has(
     assert len(read) == 1
 
 
-def test_between_two_pages_no_folder_is_open(store: ObjectWorld) -> None:
+def test_between_two_pages_no_folder_is_open(store: ObjectWorld, tmp_path: Path) -> None:
     """Else a disk could not be unmounted, and a dropped listing would never let go."""
     for n in range(1_500):
         store.put(f"a/{n:04}", b"x")
-    before = set(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    before = open_in(tmp_path)
     for n in range(5):
         assert store.lister.page(BUCKET, "", KeyRange(f"a/{n:04}", None)).rest
     store.lister.look(BUCKET, ["a/1", "b/1", "a/1/x"])
     store.delete(store.targets()[:10])
-    assert set(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    assert open_in(tmp_path) == before
 
 
 def test_a_tree_deeper_than_open_files_are_allowed_is_walked(

@@ -282,11 +282,10 @@ def test_a_sync_brings_it_in_line_and_finds_nothing_more(kind: str, clock: Manua
 # -- end to end ----------------------------------------------------------------------------------
 
 
-def last_night() -> datetime:
-    """The latest 02:00 in UTC."""
-    now = datetime.now(UTC)
-    slot = now.replace(hour=2, minute=0, second=0, microsecond=0)
-    return slot if slot <= now else slot - timedelta(days=1)
+def daily() -> tuple[str, datetime]:
+    """A schedule whose latest slot was some hours ago, so that the next one is far away, and it."""
+    slot = (datetime.now(UTC) - timedelta(hours=6)).replace(minute=0, second=0, microsecond=0)
+    return f"0 {slot.hour} * * *", slot
 
 
 @pytest.mark.parametrize("kind", CRONS)
@@ -296,14 +295,14 @@ def test_their_cron_calls_a_real_service_which_plans_and_deletes(
     """P5: fired twice, as it may, a slot has one run. P6: paused over one, nothing is called."""
     keys = set(fill(faulty, 3))
     cli.extra = SECTION
-    cli.policy("exports", more={"schedule": "0 2 * * *"})
-    slot = last_night()
+    schedule, slot = daily()
+    cli.policy("exports", more={"schedule": schedule})
     with Infrai(CRONS[kind]) as infrai, Served(cli, "--no-schedule") as there:
         settings = InfraiSchedulerSettings(
             KEY, there.url, TRIGGER_SECRET, f"test-{uuid.uuid4().hex}", infrai.base_url
         )
         scheduler = connect(settings, clock)
-        put = scheduler.put(Wanted("exports", "0 2 * * *", "UTC"))
+        put = scheduler.put(Wanted("exports", schedule, "UTC"))
         scheduler.pause(put)
         assert infrai.crons.tick(slot) == []
         scheduler.resume(put)

@@ -189,7 +189,7 @@ def test_a_server_that_is_restarted_in_the_middle_of_a_batch_loses_and_doubles_n
     """P4: what failed is published again under the keys it had."""
     messages = [message(f"{n:03}") for n in range(300)]
     broker.transport.publish(messages[:1])
-    port, reached = infrai.port, threading.Event()
+    reached = threading.Event()
 
     def watch() -> None:
         while len(infrai.asked("queue.publish")) < 50:
@@ -205,7 +205,7 @@ def test_a_server_that_is_restarted_in_the_middle_of_a_batch_loses_and_doubles_n
     failed = [one for one, answer in zip(messages, answers, strict=True) if answer is not None]
     assert failed
 
-    infrai.start(port)
+    infrai.start()
     while failed:
         answers = list(broker.transport.publish(failed))
         failed = [one for one, answer in zip(failed, answers, strict=True) if answer is not None]

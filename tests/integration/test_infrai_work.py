@@ -99,9 +99,8 @@ def test_a_vendor_that_is_restarted_in_the_middle_loses_nothing(
     fill(faulty, 200)
     with cli.start("run", "exports", "--slot", SLOT, "--json") as running:
         until(lambda: len(infrai.asked("queue.publish")) > 20, what="some messages")
-        port = infrai.port
         infrai.stop()
-        infrai.start(port)
+        infrai.start()
         assert running.wait(120) == 0, running.said()
 
     assert faulty.keys("exports") == set()

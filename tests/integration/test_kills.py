@@ -20,7 +20,7 @@ from support.cli import Cli
 from support.faults import OLD, FaultyS3, Stored
 from support.forks import Child, Forks, until
 from support.harness import SharedClock
-from support.kills import LAPSED, held, random_instant
+from support.kills import LAPSED, held, random_instant, stop
 
 BUCKET = "exports"
 KILLS = {"sqlite": 50, "postgresql": 20}
@@ -308,11 +308,10 @@ def test_a_planner_killed_before_its_last_page_is_written_does_not_drain_too_ear
 
 def test_a_planner_that_stalls_and_wakes_up_after_a_takeover_writes_nothing(arena: Arena) -> None:
     arena.upload(40)
-    # Before it writes pages: stopped inside a transaction it would keep SQLite's one write lock.
     with held(arena.server, "ListObjectsV2") as come:
         sleeper = arena.start("planner", "exports")
         assert come.wait(30)
-        os.kill(sleeper.pid, signal.SIGSTOP)
+        stop(sleeper, arena.folder)
     arena.clock.step(LAPSED)
     successor = arena.start("planner", "exports")
     assert successor.wait() == 0, successor.said()
@@ -329,7 +328,7 @@ def test_a_worker_that_stalls_and_wakes_up_late_changes_no_result_o_lease_02(are
     with held(arena.server, "DeleteObjects") as come:
         sleeper = arena.start("worker", "1", "drain")
         assert come.wait(30)
-        os.kill(sleeper.pid, signal.SIGSTOP)
+        stop(sleeper, arena.folder)
     arena.drain()
     contents = arena.audit.rows("SELECT * FROM operations")
     os.kill(sleeper.pid, signal.SIGCONT)

@@ -18,7 +18,7 @@ from bestbefore.ports.ledger import Operation
 from support.cli import Cli, fill
 from support.faults import FaultyS3
 from support.forks import Forks, until
-from support.kills import held
+from support.kills import held, stop
 from support.places import Place, Placed
 from support.served import SECTION, Served
 from support.worlds import policy
@@ -54,9 +54,9 @@ def test_a_message_that_is_there_twice_has_one_effect(world: Placed) -> None:
     other.close()
 
     world.work()
-    world.look()  # at the copies that came after the end
 
-    assert world.place.count() == 0
+    # A broker may bring back what was released after the end, and it is looked at then.
+    until(lambda: world.look() or world.place.count() == 0, what="the copies to be gone")
     assert world.outcomes(run) == {"deleted": 5}
     assert_done_once(world, keys)
 
@@ -158,7 +158,10 @@ def test_what_a_worker_held_when_it_stopped_is_finished_by_another_and_ends_once
     with held(faulty, "DeleteObjects", effect=False) as come:
         victim = forks.start("support.harness:worker", ["1", "drain", LEASE], cwd=cli.folder)
         assert come.wait(30), victim.said()
-        victim.kill(number)
+        if number == signal.SIGSTOP:
+            stop(victim, cli.folder)
+        else:
+            victim.kill()
         other = forks.start("support.harness:worker", ["4", "drain", LEASE], cwd=cli.folder)
         assert other.wait() == 0, other.said()
     contents = cli.audit.rows("SELECT * FROM operations")

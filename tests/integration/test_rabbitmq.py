@@ -218,7 +218,7 @@ def test_acks_of_one_thread_touch_nothing_of_another(rabbit: Rabbit) -> None:
     broker = rabbit.broker(queue)
     names = [f"{n:02}" for n in range(40)]
     _published(broker.transport, *names)
-    hands = [broker.transport.receive(10, MINUTE, SOON) for _ in range(4)]
+    hands = [receive(broker.transport, 10) for _ in range(4)]
     first, second, third, fourth = hands
     assert [len(hand) for hand in hands] == [10] * 4
 
@@ -339,8 +339,8 @@ def test_a_broker_without_memory_throttles_who_publishes_and_nobody_else(
     own_rabbit: Rabbit, rabbitmq_node: Node
 ) -> None:
     queue = own_rabbit.name()
+    _published(own_rabbit.broker(queue).transport, "before")
     transport = own_rabbit.broker(queue, confirm_seconds=1).transport
-    _published(transport, "before")
     rabbitmq_node.ctl("set_vm_memory_high_watermark", "0")
 
     answers = [transport.publish([message(name)])[0] for name in ("first", "second")]
@@ -352,7 +352,8 @@ def test_a_broker_without_memory_throttles_who_publishes_and_nobody_else(
     assert names_until(transport, ["before"], MINUTE) == Counter(["before"])
     rabbitmq_node.ctl("set_vm_memory_high_watermark", "0.4")
     until(lambda: _published_now(transport, "after"))
-    assert names_until(transport, ["after"], MINUTE)["after"] == 1
+    # More than one where the broker took more than that second to confirm it.
+    assert names_until(transport, ["after"], MINUTE)["after"] >= 1
 
 
 def _published_now(transport: Transport, name: str) -> bool:

@@ -288,7 +288,7 @@ def test_a_key_that_no_body_can_carry_is_found_and_deleted_by_its_url(store, fau
 
 
 def test_a_store_that_never_answers_costs_two_timeouts_and_no_more(faulty):
-    store = connected(faulty, "bucket", timeout=timedelta(milliseconds=500))
+    store = connected(faulty, "bucket", timeout=timedelta(seconds=2))
     targets = put(faulty, THOUSAND)
     assert list(store.delete(put(faulty, ["first"]))) == [Outcome.DELETED]  # it did answer probes
     with faulty.stall("DeleteObjects"):
@@ -616,7 +616,7 @@ def test_an_outage_behind_a_look_is_charged_after_the_batch_and_its_halves(store
 
 def test_a_store_that_stops_answering_looks_too_costs_two_timeouts_and_no_more(faulty):
     faulty.honours.clear()
-    store = connected(faulty, "bucket", timeout=timedelta(milliseconds=500))
+    store = connected(faulty, "bucket", timeout=timedelta(seconds=2))
     targets = put(faulty, THOUSAND)
     assert list(store.delete(put(faulty, ["first"]))) == [Outcome.DELETED]
 

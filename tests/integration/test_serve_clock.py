@@ -180,7 +180,8 @@ def test_two_servers_that_keep_dying_answer_each_slot_with_one_run(
         expected.append(slot)
         if pair.slots() != expected:
             pair.clock.turn_to(slot + LAPSED)  # whoever died may have held the plan
-        until(lambda: pair.slots("state = 'drained'") == expected, 60, f"the run of {slot}")
+        # Or commands, which come back after a lease of a minute.
+        until(lambda: pair.slots("state = 'drained'") == expected, 150, f"the run of {slot}")
         until(lambda: _left(tmp_path) == 0, 60, "files that are gone")
     pair.stop()
 

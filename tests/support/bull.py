@@ -7,7 +7,6 @@ import contextlib
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -28,6 +27,7 @@ from bestbefore.adapters.queues.bullmq import BullSettings, connect
 from bestbefore.contracts.transport import name_of, receive
 from bestbefore.ports.transport import Broker
 from support.loops import run as run_alone
+from support.ports import free_port
 
 URL = os.environ.get("BESTBEFORE_TEST_REDIS", "redis://127.0.0.1:6379/0")
 T = TypeVar("T")
@@ -118,8 +118,7 @@ class OwnRedis:
     def __init__(self, folder: Path, *options: str) -> None:
         self._folder = folder
         self._options = options
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = free_port()
 
     @property
     def url(self) -> str:

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
@@ -27,6 +27,15 @@ def put(bucket: Path, key: str, body: bytes, modified: datetime = OLD) -> Path:
     beside.write_bytes(body)
     os.utime(beside, (modified.timestamp(), modified.timestamp()))
     return beside.replace(path)
+
+
+def open_in(folder: Path) -> list[str]:
+    """What this process has open in *folder*, and not what else it has."""
+    found = []
+    for descriptor in os.listdir("/proc/self/fd"):  # noqa: PTH208
+        with suppress(FileNotFoundError):  # the one that listed them
+            found.append(os.readlink(f"/proc/self/fd/{descriptor}"))  # noqa: PTH115
+    return sorted(path for path in found if path.startswith(str(folder)))
 
 
 def directory(root: Path, bucket: str = BUCKET) -> ObjectWorld:

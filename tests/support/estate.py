@@ -65,7 +65,8 @@ class Estate:
     def plan(self, policy: str) -> Any:
         """Plan a slot that nobody has answered yet."""
         self.cli.new_slot()
-        return self.cli.json("plan", policy, code=None)
+        slot = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")  # or an open run would go on
+        return self.cli.json("plan", policy, "--slot", slot, code=None)
 
     def key(self, name: str) -> str:
         return _PREFIX + name

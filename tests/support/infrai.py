@@ -12,7 +12,7 @@ discovery documents. That a test passes here says that bestbefore does what it m
         infrai.documents["queue.ack"]["path"] = "/v2/ack"         # drift
         assert [r.key for r in infrai.asked("queue.publish")] == [...]
 
-It listens on the loopback, on a port the system gives.
+It listens on the loopback, at a port of its own.
 """
 
 import json
@@ -35,6 +35,7 @@ from bestbefore.adapters.queues.infrai import InfraiQueueSettings
 from support.infrai_cron import Crons
 from support.infrai_documents import COMMON, Variant, documents
 from support.infrai_queue import DAY, Queues, Refused
+from support.ports import free_port
 
 KEY = "ifr_test_0123456789abcdefghij"
 _KEPT = DAY
@@ -75,6 +76,7 @@ class Infrai:
 
     def __init__(self, variant: Variant = COMMON) -> None:
         self.variant = variant
+        self.port = free_port()
         self.documents = documents(variant)
         self.keys = {KEY}
         self.requests: list[Request] = []
@@ -85,6 +87,7 @@ class Infrai:
         self._faults: dict[str, list[_Fault]] = {}
         self._lock = threading.Lock()
         self._answered: dict[tuple[str, str], tuple[str, float, Reply]] = {}
+        self._turns: dict[tuple[str, str], threading.Lock] = {}
         self.do: dict[str, Callable[[Mapping[str, Any]], Any]] = {
             "queue.list": self.queues.every,
             "cron.list": self.crons.every,
@@ -104,10 +107,9 @@ class Infrai:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def start(self, port: int = 0) -> None:
-        """Listen: again on *port*, with everything still there, after a stop."""
-        self._server = _Server(("127.0.0.1", port), _handler(self))
-        self.port = self._server.server_address[1]
+    def start(self) -> None:
+        """Listen: again at the same port, with everything still there, after a stop."""
+        self._server = _Server(("127.0.0.1", self.port), _handler(self))
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
         )
@@ -206,7 +208,10 @@ class Infrai:
             try:
                 said = self._read(document, places, query, headers, body)
                 key = key or said.pop("idempotency_key", None)
-                reply, replayed = self._once(name, document, key, said)
+                # One after the other, also where the first one's client has gone away.
+                turn = self._turns.setdefault((name, key or uuid.uuid4().hex), threading.Lock())
+                with turn:
+                    reply, replayed = self._once(name, document, key, said)
             except Refused as refused:
                 reply = _refusal(refused.status, **refused.error)
             if fault is not None:

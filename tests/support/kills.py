@@ -1,11 +1,14 @@
 """Catching a process at an instant: the fault server keeps an answer, the test kills."""
 
+import fcntl
 import random
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
+from pathlib import Path
 
 from support.faults import Answer, FaultyS3, Request
 from support.forks import Child, until
@@ -42,6 +45,18 @@ def held(
         yield come
     finally:
         release.set()
+
+
+def stop(child: Child, folder: Path) -> None:
+    """SIGSTOP *child*, while it is not in the middle of a write to the ledger in *folder*: as on
+    any SQLite, nobody could write until it goes on."""
+    turn = folder / "bestbefore.db-turn"
+    with turn.open("rb+") if turn.exists() else nullcontext() as file:
+        if file is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        child.kill(signal.SIGSTOP)
+        stat = Path(f"/proc/{child.pid}/stat")
+        until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", what="its stop")
 
 
 def random_instant(

@@ -7,6 +7,8 @@ import socket
 import threading
 from typing import Self
 
+from support.ports import free_port
+
 
 class Proxy:
     """Listens on a port of its own and passes everything on to *target*."""
@@ -15,7 +17,7 @@ class Proxy:
         self._target = target
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
-        self.port = 0
+        self.port = free_port()
 
     def __enter__(self) -> Self:
         self.come()
@@ -25,9 +27,8 @@ class Proxy:
         self.go()
 
     def come(self) -> None:
-        """Be there, from the second time on at the same port."""
+        """Be there, at the same port as before."""
         self._listener = socket.create_server(("127.0.0.1", self.port))
-        self.port = self._listener.getsockname()[1]
         self._accepting = threading.Thread(target=self._accept, args=(self._listener,))
         self._accepting.start()
 

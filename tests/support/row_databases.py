@@ -1,5 +1,6 @@
 """Databases for rows, empty ones, on PostgreSQL, MariaDB and SQLite."""
 
+import random
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -71,7 +72,7 @@ class RowDatabase:
             )
         else:
             # Who asks more often than ten times a second gets the same answer again and again.
-            time.sleep(0.11)
+            time.sleep(random.uniform(0.11, 0.3))
             name = sa.make_url(self.url).database
             query = (
                 "SELECT count(*) FROM information_schema.innodb_trx"  # noqa: S608

@@ -18,6 +18,7 @@ from botocore.session import Session
 
 from bestbefore.adapters.queues.sqs import SqsSettings
 from support.node import installed
+from support.ports import free_port
 
 REGION = "us-east-1"
 _KEY_ID, SECRET = "key-id", "not-for-anybody-to-see"
@@ -55,11 +56,11 @@ class SqsServer:
     def __init__(self, words: Sequence[str], folder: Path | None = None) -> None:
         self._words = words
         self._folder = folder
-        self.port = 0
+        self.port = free_port()
         self.start()
 
     def start(self) -> None:
-        """Be there, from the second time on at the same port, and empty."""
+        """Be there, at the same port as before, and empty."""
         self._process = subprocess.Popen(
             [*self._words, str(self.port)],
             cwd=self._folder,
@@ -71,7 +72,6 @@ class SqsServer:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line.strip().isdigit(), f"{self._words[0]} did not start: {line!r}"
-        self.port = int(line)
 
     def kill(self) -> None:
         """Be gone at once, in the middle of whatever it does."""
