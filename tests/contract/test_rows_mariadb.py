@@ -8,7 +8,8 @@ from bestbefore.adapters.rows.table import reflect
 from bestbefore.contracts.row_times import DAY, INSTANT, WALL, fill, old, source
 from bestbefore.contracts.row_world import CUTOFF, OLD, RowWorld, table
 from bestbefore.contracts.rows import BY_TIME, batches, between
-from bestbefore.domain.rows import TimestampKind, Walk
+from bestbefore.domain.finding import Level
+from bestbefore.domain.rows import Effect, TimestampKind, Walk
 from bestbefore.ports.rows import TableRefused
 from support.row_databases import RowDatabase
 
@@ -54,6 +55,8 @@ def test_dates_that_there_are_not_say_nothing(world: RowWorld) -> None:
             "SET sql_mode = ''",
             "INSERT INTO events VALUES (1, '0000-00-00'), (2, '2026-00-00'), (3, '2026-05-00'),"
             " (4, '2026-05-01'), (5, '0001-01-01'), (6, NULL)",
+            "SET sql_mode = 'ALLOW_INVALID_DATES'",
+            "INSERT INTO events VALUES (7, '2026-02-31')",
         )
         meant = source(timestamp_zone=zone)
         assert old(world, meant, NOON) == [4]
@@ -139,3 +142,64 @@ def test_the_reader_cannot_write(world: RowWorld) -> None:
             "@@max_statement_time, @@tx_isolation"
         ).one()
     assert tuple(said) == ("+00:00", 2, 2, 30, "READ-COMMITTED")
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "sql_select_limit = 2",
+        "foreign_key_checks = 0",
+        "sql_safe_updates = 1",
+        "sql_mode = 'ORACLE'",
+        "sql_mode = 'TRADITIONAL'",
+        "sql_mode = 'PAD_CHAR_TO_FULL_LENGTH'",
+        "sql_mode = 'EMPTY_STRING_IS_NULL'",
+    ],
+)
+def test_what_the_server_sets_for_all_sessions_changes_nothing(
+    row_database: RowDatabase, world: RowWorld, setting: str
+) -> None:
+    url = sa.make_url(row_database.url).update_query_dict({"init_command": f"SET {setting}"})
+    world.run(
+        "CREATE TABLE events (id CHAR(10) NOT NULL PRIMARY KEY, at BIGINT)",
+        BY_TIME,
+        "CREATE TABLE notes (id INT PRIMARY KEY, event CHAR(10), FOREIGN KEY (event)"
+        " REFERENCES events (id) ON DELETE SET NULL)",
+    )
+    world.insert("events", *((f"{n:03}", OLD) for n in range(20)))
+    world.insert("notes", (1, "003"), (2, "019"))
+    with row_database.world(url.render_as_string(hide_password=False)) as given:
+        assert batches(given, table(), 7) == batches(world, table(), 7)
+        facts = given.reader.describe(table())
+        assert given.reader.kept(table(), facts) == world.reader.kept(table(), facts)
+        assert [f for f in given.deleter.check(table()) if f.level is not Level.INFO] == []
+        end = given.deleter.delete(table(), given.task(table()), "me")
+    assert isinstance(end, Effect), end
+    assert end.rows == 20
+    assert world.ids("events") == []
+    assert world.ask("SELECT id, event FROM notes ORDER BY id") == [(1, None), (2, None)]
+
+
+def test_a_table_whose_name_differs_in_case_is_another_one(world: RowWorld) -> None:
+    if world.ask("SELECT @@lower_case_table_names") != [(0,)]:
+        pytest.skip("this server does not tell such names apart")
+    world.run(
+        "CREATE TABLE events (id BIGINT PRIMARY KEY, at BIGINT)",
+        BY_TIME,
+        "CREATE TABLE Events (code BIGINT PRIMARY KEY)",
+        "CREATE TABLE kids (id INT PRIMARY KEY, event BIGINT,"
+        " FOREIGN KEY (event) REFERENCES Events (code))",
+        "CREATE TABLE Kids (id INT PRIMARY KEY, event BIGINT, CONSTRAINT of_events"
+        " FOREIGN KEY (event) REFERENCES events (id))",
+    )
+    world.insert("events", (1, OLD), (2, OLD))
+    world.insert("Events", (1,), (2,))
+    world.insert("kids", (1, 1), (2, 2))
+    world.insert("Kids", (1, 1))
+
+    end = world.deleter.delete(table(), world.task(table()), "me")
+
+    assert isinstance(end, Effect), end
+    assert (end.rows, sum(end.dependents.values())) == (2, 1)
+    assert world.ids("kids") == [1, 2]
+    assert world.ids("Kids") == []

@@ -38,11 +38,21 @@ _LONGEST_KEY = 6_144
 
 _INTEGER, _DECIMAL = re.compile("-?[0-9]{1,20}"), re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
-_AS_GIVEN = """
-    SET SESSION sql_mode = concat(replace(replace(@@sql_mode, 'NO_ZERO_IN_DATE', ''),
-        'NO_ZERO_DATE', ''), ',NO_AUTO_VALUE_ON_ZERO')
-"""
-"""A row that is archived keeps its number 0 and its zero dates."""
+_UNWANTED_MODES = {
+    # A row that is archived keeps its zero dates.
+    "NO_ZERO_DATE", "NO_ZERO_IN_DATE", "TRADITIONAL",
+    # Other words mean other things, and texts are not what was stored.
+    "EMPTY_STRING_IS_NULL", "ORACLE", "PAD_CHAR_TO_FULL_LENGTH",
+}  # fmt: skip
+_WANTED_MODES = {"NO_AUTO_VALUE_ON_ZERO"}
+"""A row that is archived keeps its number 0."""
+
+_AS_IT_COMES = (
+    "SET SESSION sql_select_limit = 18446744073709551615, foreign_key_checks = 1,"
+    " unique_checks = 1, sql_safe_updates = 0, completion_type = 0"
+)
+"""Whatever a server sets for all sessions: with fewer rows than there are, batches would be missed,
+and without foreign keys rows would lose what they refer to."""
 
 
 class Mariadb(MariadbCatalog):
@@ -65,7 +75,7 @@ class Mariadb(MariadbCatalog):
         @sa.event.listens_for(engine, "connect")
         def _configure(connection: Any, _record: Any) -> None:
             settings = [
-                _AS_GIVEN,
+                _AS_IT_COMES,
                 "SET time_zone = '+00:00'",
                 "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
                 f"SET SESSION innodb_lock_wait_timeout = {access.lock}",
@@ -77,7 +87,10 @@ class Mariadb(MariadbCatalog):
             if access.read_only:
                 settings.append("SET SESSION TRANSACTION READ ONLY")
             with connection.cursor() as cursor:
-                for setting in settings:
+                cursor.execute("SELECT @@sql_mode")
+                given = set(cursor.fetchone()[0].split(",")) - {""}
+                modes = sorted(given - _UNWANTED_MODES | _WANTED_MODES)
+                for setting in (f"SET SESSION sql_mode = '{','.join(modes)}'", *settings):
                     cursor.execute(setting)
 
         return engine
@@ -142,9 +155,10 @@ class Mariadb(MariadbCatalog):
         return cast(constant(_said(at)), "DATE" if day else _EXACT)
 
     def real(self, expression: Expression, column: Column) -> Condition | None:
-        # 2026-00-00 has no number; what a session allows to be written depends on its sql_mode.
+        # 2026-00-00 has no number, 2026-02-31 that of another day; what a session allows to be
+        # written depends on its sql_mode.
         del column
-        return sa.func.to_days(expression).is_not(None)
+        return sa.func.from_days(sa.func.to_days(expression)) == sa.func.date(expression)
 
     def read_iso(self, column: Expression, *, local: bool) -> Expression:  # noqa: ARG002
         fn = sa.func

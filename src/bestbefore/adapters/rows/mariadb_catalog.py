@@ -41,6 +41,7 @@ _INDEXES = sa.text("""
     ORDER BY INDEX_NAME <> 'PRIMARY', INDEX_NAME, SEQ_IN_INDEX
 """)
 
+# Names are compared here as if their case meant nothing, also where it tells tables apart.
 _FOREIGN_KEYS = sa.text("""
     SELECT f.CONSTRAINT_NAME, f.CONSTRAINT_SCHEMA, f.TABLE_NAME, u.COLUMN_NAME,
         u.REFERENCED_COLUMN_NAME, f.DELETE_RULE
@@ -49,6 +50,8 @@ _FOREIGN_KEYS = sa.text("""
         ON u.CONSTRAINT_SCHEMA = f.CONSTRAINT_SCHEMA AND u.TABLE_NAME = f.TABLE_NAME
         AND u.CONSTRAINT_NAME = f.CONSTRAINT_NAME
     WHERE f.UNIQUE_CONSTRAINT_SCHEMA = :schema AND f.REFERENCED_TABLE_NAME = :table
+        AND (@@lower_case_table_names <> 0 OR (BINARY f.UNIQUE_CONSTRAINT_SCHEMA = :schema
+            AND BINARY f.REFERENCED_TABLE_NAME = :table))
     ORDER BY f.CONSTRAINT_SCHEMA, f.TABLE_NAME, f.CONSTRAINT_NAME, u.ORDINAL_POSITION
 """)
 
