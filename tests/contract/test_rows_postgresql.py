@@ -1,7 +1,7 @@
 """What only PostgreSQL does."""
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import psycopg
 import pytest
@@ -12,7 +12,7 @@ from bestbefore.adapters.rows.engine import Database
 from bestbefore.contracts.row_times import DAY, INSTANT, NEW_YORK, WALL, fill, old, source
 from bestbefore.contracts.row_world import OLD, RowWorld, table
 from bestbefore.contracts.rows import BY_TIME, batches, between
-from bestbefore.domain.failure import FailureClass
+from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.rows import TimestampKind, Walk
 from bestbefore.ports.objects import KeyRange, StoreError
 from bestbefore.ports.rows import TableRefused
@@ -189,6 +189,74 @@ def test_where_may_use_what_the_database_understands(world: RowWorld) -> None:
     for where in ("id = $1", "id = 1 OR $$x$$ = 'x'", r"id = 1 OR E'it\'s' = 'x'"):
         with pytest.raises(TableRefused, match="expected one condition"):
             world.reader.describe(table(where=where))
+
+
+@contextmanager
+def given(row_database: RowDatabase, world: RowWorld, setting: str) -> Iterator[RowWorld]:
+    """The same tables, by a role with another default."""
+    (schema,) = world.ask("SELECT current_schema()")[0]
+    url = sa.make_url(row_database.url).set(
+        query={"options": f"-c search_path={schema} -c {setting}"}
+    )
+    with row_database.world(url.render_as_string(hide_password=False)) as found:
+        yield found
+
+
+def test_where_means_the_same_whatever_a_backslash_is_by_default(
+    row_database: RowDatabase, world: RowWorld
+) -> None:
+    world.run("CREATE TABLE events (id BIGINT PRIMARY KEY, at BIGINT, name TEXT)", BY_TIME)
+    world.insert("events", (1, OLD, "tmp_a"), (2, OLD, "tmpXa"))
+    meant = table(where=r"name LIKE 'tmp\_%'")
+    with given(row_database, world, "standard_conforming_strings=off") as other:
+        assert other.delete(meant, other.task(meant)).rows == 1
+    assert world.ids("events") == [2]
+
+
+def test_foreign_keys_hold_in_a_session_that_is_like_a_replicas(
+    row_database: RowDatabase, world: RowWorld
+) -> None:
+    world.run(
+        "CREATE TABLE events (id BIGINT PRIMARY KEY, at BIGINT)",
+        BY_TIME,
+        "CREATE TABLE notes (id INT PRIMARY KEY, event BIGINT"
+        " REFERENCES events (id) ON DELETE SET NULL)",
+    )
+    world.insert("events", (1, OLD))
+    world.insert("notes", (1, 1))
+    with given(row_database, world, "session_replication_role=replica") as other:
+        assert other.delete(table(), other.task(table())).rows == 1
+    assert world.ask("SELECT id, event FROM notes") == [(1, None)]
+
+
+def test_a_role_that_is_made_read_only_deletes_nothing(
+    row_database: RowDatabase, world: RowWorld
+) -> None:
+    """So is a database frozen by people who do not know of us."""
+    world.run("CREATE TABLE events (id BIGINT PRIMARY KEY, at BIGINT)", BY_TIME)
+    world.insert("events", (1, OLD))
+    with given(row_database, world, "default_transaction_read_only=on") as frozen:
+        failure = frozen.deleter.delete(table(), frozen.task(table()), "me")
+    assert isinstance(failure, Failure), failure
+    assert failure.failure_class is FailureClass.TRANSIENT
+    assert world.ids("events") == [1]
+
+
+def test_the_place_is_where_the_driver_went_not_only_what_the_url_says(
+    row_database: RowDatabase, world: RowWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(world, INSTANT["postgresql"], ["2026-01-01"], index=True)
+    url = sa.make_url(row_database.url)
+    places = []
+    for host in (str(url.host), "localhost"):
+        monkeypatch.setenv("PGHOST", host)
+        monkeypatch.setenv("PGPORT", str(url.port or 5432))
+        silent = sa.URL.create(
+            url.drivername, url.username, url.password, database=url.database, query=url.query
+        ).render_as_string(hide_password=False)
+        with row_database.world(silent) as found:
+            places.append(found.reader.describe(source()).place)
+    assert [f"//{url.host}:" in places[0], "//localhost:" in places[1]] == [True, True]
 
 
 def test_the_reader_cannot_write_and_waits_for_nobody_long(world: RowWorld) -> None:

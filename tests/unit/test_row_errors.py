@@ -15,6 +15,9 @@ from bestbefore.domain.failure import FailureClass as Class
 TABLE = "shipment_updates"
 
 
+DOOR = 'connection to server at "127.0.0.1", port 5432 failed: '
+
+
 def postgresql(state: str, said: str = "") -> sa.exc.DBAPIError:
     return _wrapped(psycopg.errors.lookup(state)(said), psycopg.Error)
 
@@ -149,6 +152,11 @@ def test_a_locked_file_of_sqlite_is_tried_again(code: int) -> None:
     ("said", "meaning"),
     [
         ('FATAL: password authentication failed for user "me"', Class.CREDENTIALS),
+        (f"{DOOR}FATAL:  Passwort-Authentifizierung für »me« fehlgeschlagen", Class.CREDENTIALS),
+        (f"{DOOR}FATALE :  authentification par mot de passe échouée", Class.CREDENTIALS),
+        (f"{DOOR}FATAL:  the database system is starting up", Class.TRANSIENT),
+        (f"{DOOR}FATAL:  sorry, too many clients already", Class.TRANSIENT),
+        (f"{DOOR}Connection refused\n\tIs the server running?", Class.TRANSIENT),
         ("fe_sendauth: no password supplied", Class.CREDENTIALS),
         ('FATAL: role "me" does not exist', Class.CREDENTIALS),
         ('FATAL: no pg_hba.conf entry for host "1.2.3.4"', Class.CREDENTIALS),

@@ -141,14 +141,19 @@ _SQLITE: Mapping[int, _Meaning] = {
 """By primary result code, which is the lower byte of an extended one."""
 
 _REFUSED_AT_THE_DOOR = (
+    ("starting up|shutting down|recovery|accepting|too many|slots|timeout|try again", _AGAIN),
     ("authentication failed", _LOGIN),
     ("no password supplied", _LOGIN),
     (r"no pg_hba\.conf entry", _LOGIN),
     ("is not permitted to log in", _LOGIN),
     ('role ".*" does not exist', _LOGIN),
     ('database ".*" does not exist', _MISSING),
+    # In another language (`lc_messages`): what comes after a severity, such as FATAL or FATALE,
+    # was said by a server that is there. We cannot read what, so it counts as the usual thing.
+    (r" failed: \S+ ?: {2}\S", _LOGIN),
 )
-"""libpq gives no SQLSTATE for a connection that did not come about, only words."""
+"""libpq gives no SQLSTATE for a connection that did not come about, only words: the first that fit
+mean something."""
 
 _NO_SUCH = re.compile(r"no such (table|column)|has no column named|unknown database")
 _QUOTE = re.compile("['\"]")
@@ -244,9 +249,8 @@ def _read_postgresql(error: sa.exc.DBAPIError, otherwise: _Meaning) -> tuple[_Me
     orig: Any = error.orig
     state = orig.sqlstate
     if state is None:
-        said = _one_line(str(orig))
         lost = isinstance(error, sa.exc.OperationalError)
-        return _at_the_door(said, _AGAIN if lost else otherwise), said
+        return _at_the_door(str(orig), _AGAIN if lost else otherwise), _one_line(str(orig))
     said = _one_line(orig.diag.message_primary or "")
     name = orig.diag.constraint_name
     if name and name not in said:

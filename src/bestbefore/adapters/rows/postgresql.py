@@ -4,9 +4,11 @@ Nothing outlives its transaction, so that a pooler that hands out another sessio
 (PgBouncer) changes nothing.
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from typing import cast as cast_to
 
 import sqlalchemy as sa
 
@@ -25,6 +27,9 @@ from bestbefore.adapters.rows.dialect import (
     explained,
 )
 from bestbefore.adapters.rows.iso import DAY, INSTANT
+
+if TYPE_CHECKING:
+    import psycopg
 
 _IDLE_SECONDS = 60
 _CONNECTION: Mapping[str, Any] = {
@@ -131,13 +136,12 @@ class Postgresql(Dialect):
             use_native_hstore=False,
             # A statement prepared in one transaction is unknown in the session of the next.
             connect_args=given | {"client_encoding": "utf8", "prepare_threshold": None},
-            execution_options={
-                # Part of BEGIN itself, whatever the role's defaults are.
-                "isolation_level": "READ COMMITTED",
-                "postgresql_readonly": access.read_only,
-            },
+            # Part of BEGIN itself, whatever the role's defaults are. But who makes a role or a
+            # database read-only means us, too.
+            execution_options={"isolation_level": "READ COMMITTED"}
+            | ({"postgresql_readonly": True} if access.read_only else {}),
         )
-        settings = _set(_settings(access))
+        settings = _set(_settings(access)) + _WITH_FOREIGN_KEYS
 
         @sa.event.listens_for(engine, "begin")
         def _enter(connection: sa.Connection) -> None:
@@ -151,11 +155,15 @@ class Postgresql(Dialect):
         connection.exec_driver_sql(_set({"enable_seqscan": "off", "work_mem": "32MB"}))
 
     def place(self, connection: sa.Connection) -> str:
-        url = connection.engine.url
-        # Several hosts, or the folder of a socket, stand in the query.
-        host = url.host or url.query.get("host") or "localhost"
+        url, driver = connection.engine.url, connection.connection.dbapi_connection
+        there = cast_to("psycopg.Connection", driver).info
+        # Several hosts, or the folder of a socket, stand in the query. What is not in the URL may
+        # come from the environment or a service file, and be another place tomorrow.
+        host = url.host or url.query.get("host") or there.host
+        if "hostaddr" in url.query or "PGHOSTADDR" in os.environ:
+            host = there.hostaddr
         name = connection.exec_driver_sql("SELECT current_database()").scalar_one()
-        port = url.port or url.query.get("port") or 5432
+        port = url.port or url.query.get("port") or there.port
         return f"postgresql://{_listed(host)}:{_listed(port)}/{name}"
 
     def now(self, connection: sa.Connection) -> datetime:
@@ -248,6 +256,13 @@ class Postgresql(Dialect):
 
 _TIMES = {Family.WALL: "timestamp", Family.DAY: "date"}
 
+# In a session like a replica's no foreign key holds, and no trigger runs. Fails with "permission
+# denied" where the role may not change it.
+_WITH_FOREIGN_KEYS = (
+    "; SELECT set_config('session_replication_role', 'origin', true)"
+    " WHERE current_setting('session_replication_role') = 'replica'"
+)
+
 
 def _settings(access: Access) -> dict[str, str]:
     # What is between two ends is a small part of a table, and taken for a large one.
@@ -258,6 +273,8 @@ def _settings(access: Access) -> dict[str, str]:
         "IntervalStyle": "postgres",
         "bytea_output": "hex",
         "extra_float_digits": "1",
+        # How a policy's `where` is read before it is sent.
+        "standard_conforming_strings": "on",
         "lock_timeout": f"{access.lock}s",
         "statement_timeout": f"{access.statement}s",
         "idle_in_transaction_session_timeout": f"{_IDLE_SECONDS}s",
