@@ -289,6 +289,69 @@ def test_who_waited_for_its_turn_sees_what_was_written_meanwhile_whatever_the_de
     careful.dispose()
 
 
+def test_roles_with_other_schemas_of_their_own_exclude_each_other(
+    database: Database, ledger: Ledger, ledger_url: str, postgres: Postgres
+) -> None:
+    """Such as the one called like the role, which comes first by default."""
+    own = postgres.create_schema()
+    other = Database(ledger_url.replace("search_path%3D", f"search_path%3D{own},"))
+
+    def look() -> bool:
+        with other.write() as connection:
+            return connection.execute(sa.select(runs.c.reason)).scalars().all() == ["decided"]
+
+    ledger.plan("a")
+    with database.write() as connection:
+        looking = Beside(look)
+        until(lambda: waiting(postgres) == 1, what="it to wait")
+        connection.execute(sa.update(runs).values(reason="decided"))
+
+    assert looking.end()
+    other.dispose()
+    postgres.drop_schema(own)
+
+
+def test_who_waits_for_its_turn_is_not_ended_by_a_limit_for_short_statements(
+    database: Database, ledger: Ledger, ledger_url: str
+) -> None:
+    hurried = Database(f"{ledger_url}%20-cstatement_timeout=200ms")
+    ledger.plan("a")
+
+    def look() -> list[int]:
+        with hurried.write() as connection:
+            return list(connection.execute(sa.select(runs.c.waiting)).scalars())
+
+    with database.write() as connection:
+        looking = Beside(look)
+        connection.exec_driver_sql("SELECT pg_sleep(0.5)")  # longer than that limit
+
+    assert looking.end() == [1]
+    hurried.dispose()
+
+
+def test_what_an_object_does_not_have_stays_unknown_whatever_arrays_mean(
+    database: Database, ledger: Ledger, ledger_url: str
+) -> None:
+    """With `array_nulls` off NULL is a text, and then that is the version to delete."""
+    answer = ledger.answer()
+    assert answer.claim is not None
+    old_fashioned = Database(f"{ledger_url}%20-carray_nulls=off")
+    SqlPlanLedger(old_fashioned).write_page(
+        answer.claim, ledger.page(POLICY, ["a"], SLOT), 0, SLOT, LEASE
+    )
+    old_fashioned.dispose()
+    with database.read() as connection:
+        found = connection.execute(sa.select(operations.c.version_id, operations.c.generation))
+        assert found.one() == (None, None)
+
+
+def test_a_schema_that_is_not_there_is_an_error_that_says_so(ledger_url: str) -> None:
+    database = Database(f"{ledger_url}_that_is_nowhere")
+    with pytest.raises(LedgerError, match="search_path"):
+        database.prepare()
+    database.dispose()
+
+
 def test_workers_do_not_wait_for_each_other_and_skip_what_another_one_is_taking(
     database: Database, ledger: Ledger
 ) -> None:

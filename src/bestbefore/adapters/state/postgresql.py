@@ -22,16 +22,22 @@ from bestbefore.ports.ledger import LedgerUnavailable
 
 log = logging.getLogger(__name__)
 
-# A number nobody else is likely to think of, and another one for each schema with a ledger.
-LOCK = f"{int.from_bytes(b'best')}, hashtext(coalesce(current_schema()::text, ''))"
+# A number nobody else is likely to think of, and another one for each schema with a ledger: the one
+# whose tables are used, which need not be the first one in the search_path of every role.
+LOCK = f"""{int.from_bytes(b"best")}, hashtext(coalesce((
+    SELECT n.nspname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n
+    ON n.oid = c.relnamespace WHERE c.oid = to_regclass('alembic_version')
+), current_schema(), '')::text)"""  # noqa: S608  (a number)
 _CHANNEL = "bestbefore"
 
 # Who vanished in a transaction, or hangs in one, must not keep its locks; who waits longer than
 # any decision over a run takes (a million operations: a minute) waits for something else.
+# What a role sets for short statements is not meant for them. NULL in an array is a version that an
+# object does not have.
 _ENTER = (
-    "SELECT set_config('lock_timeout', '10min', true),"
-    " set_config('idle_in_transaction_session_timeout', '1min', true),"
-    " pg_advisory_xact_lock{mode}({lock})"
+    "SET LOCAL lock_timeout = '10min'; SET LOCAL statement_timeout = 0;"
+    " SET LOCAL idle_in_transaction_session_timeout = '1min'; SET LOCAL array_nulls = on;"
+    " SELECT pg_advisory_xact_lock{mode}({lock})"
 )
 _EXCLUSIVE = _ENTER.format(mode="", lock=LOCK)
 _SHARED = _ENTER.format(mode="_shared", lock=LOCK)
@@ -54,7 +60,7 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 _ROLLED_BACK = {"40001", "40P01"}  # serialization failure, deadlock
-_NOT_ALLOWED = {"42501", "25006"}  # no right to; a standby, or read-only
+_NOT_THERE = {"42501", "25006", "3F000"}  # no right to; a standby, or read-only; no schema
 
 _NUL, _SYMBOL = "\0", "\N{SYMBOL FOR NULL}"
 
@@ -187,7 +193,7 @@ class Server:
                 "or not: look before you repeat it",
                 undone=False,
             )
-        if isinstance(error, sa.exc.OperationalError) or state in _NOT_ALLOWED:
+        if isinstance(error, sa.exc.OperationalError) or state in _NOT_THERE:
             return LedgerUnavailable(self._refused(error))
         return error
 
@@ -198,8 +204,8 @@ class Server:
 
     def _refused(self, error: sa.exc.DBAPIError) -> str:
         return (
-            f"state database {self._name}: {_said(error)}; look at its address, its rights and the "
-            "space left there"
+            f"state database {self._name}: {_said(error)}; look at its address, the schema of its "
+            "search_path, its rights and the space left there"
         )
 
 
