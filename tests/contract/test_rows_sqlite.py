@@ -15,7 +15,7 @@ from bestbefore.adapters.rows.reading import SqlRowReader
 from bestbefore.adapters.rows.sqlite import Sqlite
 from bestbefore.contracts.row_times import fill, old, source
 from bestbefore.contracts.row_world import OLD, RowWorld, table
-from bestbefore.contracts.rows import batches, between
+from bestbefore.contracts.rows import BY_TIME, batches, between
 from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.rows import TimestampKind
 from bestbefore.ports.objects import StoreError
@@ -182,3 +182,17 @@ def test_a_wall_time_with_an_offset_is_no_wall_time(world: RowWorld) -> None:
     )
     wall = source(timestamp_kind=TimestampKind.NAIVE, timestamp_zone="UTC")
     assert old(world, wall, NOON) == [1]
+
+
+def test_a_file_whose_readers_block_its_writers_is_told_of(world: RowWorld) -> None:
+    world.run("CREATE TABLE events (id INTEGER PRIMARY KEY, at BIGINT)", BY_TIME)
+
+    def told() -> list[str]:
+        notes = world.reader.describe(table()).notes
+        return [note.remedy for note in notes if note.code == "readers-block-writers"]
+
+    world.run("PRAGMA journal_mode = DELETE")
+    (remedy,) = told()
+    assert "journal_mode = WAL" in remedy
+    world.run("PRAGMA journal_mode = WAL")
+    assert told() == []

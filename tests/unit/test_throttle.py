@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, time, timedelta
 from itertools import pairwise
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -15,11 +16,10 @@ from bestbefore.domain.throttle import (
     open_at,
     opens,
     ramp,
-    zone,
 )
 
 NOW = datetime(2026, 7, 1, 2, tzinfo=UTC)
-BERLIN = zone("Europe/Berlin")
+BERLIN = ZoneInfo("Europe/Berlin")
 NIGHT = (time(1), time(5))
 OVER_MIDNIGHT = (time(22, 30), time(4))
 NEW = Account(0.0, NOW, EPOCH)

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta, tzinfo
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
 from bestbefore.domain.skew import MOST_CLOCK_SKEW
 
@@ -48,11 +47,6 @@ class Limits:
     replica_lag: timedelta | None = None
     lock_wait: timedelta | None = None
     sql: str | None = None
-
-
-def zone(timezone: str) -> tzinfo:
-    """The time zone of that name, which is known to be one."""
-    return UTC if timezone == "UTC" else ZoneInfo(timezone)
 
 
 def open_at(now: datetime, zone: tzinfo, window: Window) -> bool:

@@ -3,10 +3,10 @@
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
-from zoneinfo import ZoneInfo
 
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.slots import Slot, state_of
+from bestbefore.domain.zones import zone
 from bestbefore.ports.calendar import Calendar, ClockChange
 from bestbefore.ports.controls import Pause
 from bestbefore.ports.slots import MissedSlot, Slots
@@ -123,7 +123,7 @@ def note_document(change: ClockChange, policy: Policy, *, skips: bool = False) -
 
 
 def _local(slot: datetime, policy: Policy) -> str:
-    return slot.astimezone(ZoneInfo(policy.timezone)).isoformat(timespec="minutes")
+    return slot.astimezone(zone(policy.timezone)).isoformat(timespec="minutes")
 
 
 def _slot(slot: Slot, grace: timedelta, now: datetime) -> Document:

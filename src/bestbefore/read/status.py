@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.sizing import RECENT, planned_size
-from bestbefore.domain.throttle import Window, open_at, opens, zone
+from bestbefore.domain.throttle import Window, open_at, opens
+from bestbefore.domain.zones import zone
 from bestbefore.ports.calendar import Calendar
 from bestbefore.ports.controls import Controls
 from bestbefore.ports.holds import Holds

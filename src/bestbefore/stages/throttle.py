@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from bestbefore.domain.policy import Policy
-from bestbefore.domain.throttle import open_at, zone
+from bestbefore.domain.throttle import open_at
+from bestbefore.domain.zones import zone
 from bestbefore.ports.ledger import Operation
 from bestbefore.ports.throttle import Throttles
 from bestbefore.stages.door import Bounds, Door, Room

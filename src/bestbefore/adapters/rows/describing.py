@@ -33,6 +33,7 @@ def described(
         slice_ = looked_at(target, now, KeyRange(None, None), _SOME)
         _refuse_full_scan(connection, source, target, slice_)
     notes = [
+        *target.dialect.notes(connection),
         *look_at_values(connection, target.times, source),
         _order(target),
         *_lost(connection, source, target),

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.sql.functions import Function
 
+from bestbefore.domain.finding import Finding
+
 CONNECT_SECONDS = 10
 
 Expression = sa.ColumnElement[Any]
@@ -121,6 +123,10 @@ class Dialect(ABC):
     @abstractmethod
     def place(self, connection: sa.Connection) -> str:
         """Server and database, without secrets, as the beginning of a URL."""
+
+    def notes(self, connection: sa.Connection) -> Sequence[Finding]:  # noqa: ARG002
+        """What people should know who use this database besides."""
+        return ()
 
     @abstractmethod
     def now(self, connection: sa.Connection) -> datetime:

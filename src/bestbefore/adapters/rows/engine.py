@@ -14,7 +14,8 @@ from bestbefore.adapters.rows.dialects import dialect_named
 LOCK_SECONDS = 2
 STATEMENT_SECONDS = 30
 COUNT_SECONDS = 600
-"""How long one statement may take that counts a whole table. It locks nothing."""
+"""How long one statement may take that counts a whole table. It locks nothing, except on SQLite
+without a write-ahead log."""
 
 
 _FRESH_SECONDS = 5.0

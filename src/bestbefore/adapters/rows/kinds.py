@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
 from bestbefore.adapters.rows.dialect import Column, Dialect, Family
 from bestbefore.adapters.rows.timestamps import UNITS, Times
+from bestbefore.domain import zones
 from bestbefore.domain.finding import Finding, Level
 from bestbefore.domain.rows import RowSource, TimestampKind
 from bestbefore.ports.rows import TableRefused
@@ -141,7 +141,7 @@ def _zone(source: RowSource, kind: TimestampKind, name: str) -> tzinfo:
             f"{name} says no time zone; write in which one its times were written down: "
             'timestamp_zone = "UTC", or for example "Europe/Berlin"'
         )
-    zone = ZoneInfo(said or "UTC")
+    zone = zones.zone(said or "UTC")
     if kind not in (TimestampKind.NAIVE, TimestampKind.DATE) and said not in (None, "UTC"):
         raise TableRefused(
             f"{name} is {kind}, whose values say themselves which instant they are (text without "

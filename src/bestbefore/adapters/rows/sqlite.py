@@ -23,6 +23,7 @@ from bestbefore.adapters.rows.dialect import (
     in_utc,
 )
 from bestbefore.adapters.rows.sqlite_catalog import ROWID, SqliteCatalog
+from bestbefore.domain.finding import Finding, Level
 
 _BUSY_SECONDS = 10.0
 """For the file's one write lock. Who waits for it keeps nobody else waiting, unlike elsewhere."""
@@ -75,6 +76,20 @@ class Sqlite(SqliteCatalog):
     def place(self, connection: sa.Connection) -> str:
         file = "SELECT file FROM pragma_database_list WHERE name = 'main'"
         return f"sqlite://{connection.exec_driver_sql(file).scalar_one()}"
+
+    def notes(self, connection: sa.Connection) -> Sequence[Finding]:
+        mode = connection.exec_driver_sql("SELECT * FROM pragma_journal_mode").scalar_one()
+        if mode == "wal":
+            return ()
+        return [
+            Finding(
+                "readers-block-writers",
+                Level.WARNING,
+                f"journal_mode is {mode}: while a plan looks for rows or counts them, nobody else "
+                "can write to this file",
+                "PRAGMA journal_mode = WAL, once, by whoever owns the file",
+            )
+        ]
 
     def now(self, connection: sa.Connection) -> datetime:
         said = connection.exec_driver_sql("SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')")

@@ -10,10 +10,10 @@ from enum import StrEnum
 from hashlib import blake2b
 from typing import Any
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
+from bestbefore.domain import zones
 from bestbefore.domain.rows import TimestampKind
 from bestbefore.ports.tuning import ScratchRefused
 
@@ -216,7 +216,7 @@ class Recipe:
 
     def written(self, moment: datetime) -> Any:
         """*moment* as the timestamp column holds it."""
-        local = moment.astimezone(ZoneInfo(self.zone or "UTC"))
+        local = moment.astimezone(zones.zone(self.zone or "UTC"))
         match self.kind:
             case TimestampKind.EPOCH_S:
                 return int(moment.timestamp())
