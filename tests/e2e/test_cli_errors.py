@@ -3,13 +3,17 @@
 `Cli` looks for tracebacks and control characters in every answer.
 """
 
+import os
+import signal
 import socket
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from support.cli import Cli, fill
 from support.faults import Answer, FaultyS3, error, redirect, slow_down
+from support.forks import until
 
 SLOT = "2026-06-01T02:00:00Z"
 
@@ -226,3 +230,39 @@ def test_a_state_database_of_a_newer_version_is_refused(cli: Cli) -> None:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
     said = cli("status", code=2).err
     assert "newer than this process" in said
+
+
+@pytest.mark.parametrize(
+    "profile", ["[default]\ncredential_process = /bin/false\n", "[profile other]\n"]
+)
+def test_a_store_that_the_environment_gives_no_client_for_keeps_no_other_waiting(
+    cli: Cli, faulty: FaultyS3, tmp_path: Path, profile: str
+) -> None:
+    fill(faulty, 2)
+    old = tmp_path / "disk" / "logs" / "old.log"
+    old.parent.mkdir(parents=True)
+    old.write_text("x")
+    os.utime(old, (0, 0))
+    cli.stores["disk"] = {"kind": "directory", "root": str(tmp_path / "disk")}
+    cli.policy("logs", store="disk", bucket="logs", prefix=None, whole_bucket=True)
+    cli("plan", "exports")
+    cli("plan", "logs")
+    for key in ("access_key_id", "secret_access_key"):
+        del cli.stores["s"][key]
+    cli.write()
+    config = tmp_path / "aws"
+    config.write_text(profile)
+    env = {"AWS_CONFIG_FILE": str(config)}
+    env |= {} if "default" in profile else {"AWS_PROFILE": "nowhere"}
+
+    worker = cli.spawn("work", env=env)
+    until(lambda: not old.exists(), what="the other store's delete")
+    until(lambda: "breaker open for s" in worker.said(), what="the breaker")
+    worker.kill(signal.SIGTERM)
+    assert worker.wait() == 0, worker.said()
+    check = cli("check", code=1, env=env)
+    said = cli("plan", "exports", "--slot", SLOT, code=2, env=env).err
+
+    assert cli.audit.one("SELECT count(*) FROM operations WHERE state = 'pending'") == 2
+    for told in (check.out, said):
+        assert "CredentialRetrievalError" in told or "ProfileNotFound" in told

@@ -37,6 +37,7 @@ TARGET = "s3://bucket/key"
         ("AccessDenied", 403, Class.PERMISSION, False),
         ("AllAccessDisabled", 403, Class.PERMISSION, False),
         ("403", 403, Class.PERMISSION, False),
+        ("407", 407, Class.CREDENTIALS, False),
         ("NoSuchBucket", 404, Class.MALFORMED, True),
         ("PermanentRedirect", 301, Class.MALFORMED, True),
         ("301", 301, Class.MALFORMED, True),

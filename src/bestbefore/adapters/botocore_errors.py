@@ -5,6 +5,7 @@ configured with.
 """
 
 from botocore.exceptions import (
+    BotoCoreError,
     ConnectionError,  # noqa: A004  (botocore's name for it)
     ConnectTimeoutError,
     CredentialRetrievalError,
@@ -17,6 +18,8 @@ from botocore.exceptions import (
     TokenRetrievalError,
 )
 
+from bestbefore.domain.failure import Failure, FailureClass
+
 CREDENTIAL_ERRORS = (
     CredentialRetrievalError,
     NoAuthTokenError,
@@ -27,8 +30,21 @@ CREDENTIAL_ERRORS = (
 )
 """There was nothing to sign a request with."""
 
+NO_CLIENT_ERRORS = (BotoCoreError, ValueError, OSError)
+"""What making a client may raise, as it reads the environment and files. See `no_client`."""
+
 NO_ANSWER_ERRORS = (HTTPClientError, ConnectionError)
 """A request that nobody answered: a timeout, a lost or refused connection. See `no_answer`."""
+
+
+def no_client(error: BotoCoreError | ValueError | OSError, target: str) -> Failure:
+    """Why there is no client for *target*. Whatever it is, no command is at fault: all of them wait
+    until the environment is right, as with keys that have expired."""
+    return Failure(
+        FailureClass.CREDENTIALS,
+        f"{target}: {type(error).__name__}; look at what gives the keys, at the AWS_ variables of "
+        "this process, and at ~/.aws/config",
+    )
 
 
 def no_answer(error: HTTPClientError | ConnectionError) -> str:

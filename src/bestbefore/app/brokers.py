@@ -38,7 +38,10 @@ def connect(settings: Settings) -> Broker:
     if kind is None:
         return plugins.connect(plugins.QUEUES, queue.kind, queue.values, "queue", Broker)
     adapter, there = _made(settings, kind)
-    broker: Broker = adapter.connect(there)
+    try:
+        broker: Broker = adapter.connect(there)
+    except ValueError as error:  # what the environment says, of proxies above all
+        raise LedgerError(str(error)) from error
     return broker
 
 

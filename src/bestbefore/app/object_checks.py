@@ -25,8 +25,8 @@ from bestbefore.stages.survey import PlanRefused
 def checked(system: System, policy: Policy) -> Iterator[Finding]:
     """Everything worth saying about *policy*. Deletes nothing."""
     place = f"policies.{policy.name}"
-    store = system.store(policy.connection)
     try:
+        store = system.store(policy.connection)
         target = system.survey(policy).target(policy, system.clock.now())
         page = _list_some(store.lister, policy)
         more = [*_tags(store, policy, page), *_pointer(store, policy)]

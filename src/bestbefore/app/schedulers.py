@@ -100,9 +100,9 @@ def _infrai(settings: Settings) -> Scheduler:
             group=settings.schedule.outside.group,
             base_url=settings.infrai.base_url or infrai.DEFAULT_BASE_URL,
         )
+        return infrai.connect(there)
     except ValueError as error:
         raise LedgerError(f"{settings.path}: {error}") from error
-    return infrai.connect(there)
 
 
 LEVELS = {

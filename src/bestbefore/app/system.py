@@ -8,7 +8,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -157,7 +157,8 @@ class System:
         if self.settings.queue.is_elsewhere:
             _ = self.broker
         for name in self.settings.stores:
-            self.store(name)
+            with suppress(StoreError):  # whoever needs it hears of it; the others go on
+                self.store(name)
         for name in self.settings.databases:
             self.tables(name)
 

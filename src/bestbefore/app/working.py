@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 
 from bestbefore.app.formats import row_format
 from bestbefore.app.throttle import gate
+from bestbefore.domain.failure import Failure
+from bestbefore.domain.policy import Policy
 from bestbefore.domain.report import Report
-from bestbefore.ports.ledger import PolicyVersion, WorkLedger
+from bestbefore.ports.ledger import Operation, PolicyVersion, WorkLedger
+from bestbefore.ports.objects import StoreError
 from bestbefore.ports.queue import Queue
 from bestbefore.stages.attempt import Attempts
 from bestbefore.stages.carry import LONGEST_REST
@@ -199,6 +202,16 @@ class Working:
         return not stopping()
 
 
+class _Unreachable:
+    """What becomes of the commands of a store that there is not even a client for."""
+
+    def __init__(self, failure: Failure) -> None:
+        self._failure = failure
+
+    def make(self, _: Policy, operations: Sequence[Operation]) -> Sequence[Failure]:
+        return [self._failure] * len(operations)
+
+
 class _Attempts(Mapping[str, Attempting]):
     """Attempts by the name of a store or database, connected on first use."""
 
@@ -208,7 +221,10 @@ class _Attempts(Mapping[str, Attempting]):
 
     def __getitem__(self, name: str) -> Attempting:
         if name not in self._made:
-            made = self._make(name)
+            try:
+                made = self._make(name)
+            except StoreError as error:  # its commands alone are to wait, and it is tried again
+                return _Unreachable(error.failure)
             traced = self._system.traced
             self._made[name] = made if traced is None else traced.attempts(made)
         return self._made[name]

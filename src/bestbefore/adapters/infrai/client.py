@@ -74,13 +74,19 @@ class InfraiClient:
         self._root = self.base_url.removesuffix("/v1")
         self._clock = clock or _SystemClock()
         self._spread = spread
-        self._http = httpx.Client(
-            timeout=httpx.Timeout(settings.timeout.total_seconds(), connect=10),
-            limits=httpx.Limits(
-                max_connections=_MOST_CONNECTIONS, max_keepalive_connections=_MOST_CONNECTIONS
-            ),
-            headers={"Accept": "application/json", "User-Agent": "bestbefore"},
-        )
+        try:
+            self._http = httpx.Client(
+                timeout=httpx.Timeout(settings.timeout.total_seconds(), connect=10),
+                limits=httpx.Limits(
+                    max_connections=_MOST_CONNECTIONS, max_keepalive_connections=_MOST_CONNECTIONS
+                ),
+                headers={"Accept": "application/json", "User-Agent": "bestbefore"},
+            )
+        except (ImportError, ValueError, OSError, httpx.InvalidURL) as error:
+            raise ValueError(
+                f"infrai: {type(error).__name__}: {error}; look at the variables of this process "
+                "for proxies (HTTP_PROXY, ALL_PROXY, NO_PROXY) and certificates (SSL_CERT_FILE)"
+            ) from error
         self._lock = threading.Lock()
         self._known: dict[str, Capability] = {}
         self._chosen: dict[tuple[str, frozenset[str]], Chosen] = {}

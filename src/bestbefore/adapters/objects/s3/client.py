@@ -16,6 +16,7 @@ from botocore.handlers import set_list_objects_encoding_type_url
 from botocore.loaders import Loader, create_loader
 from botocore.session import Session
 
+from bestbefore.adapters.botocore_errors import NO_CLIENT_ERRORS, no_client
 from bestbefore.adapters.objects.s3.crew import Crew
 from bestbefore.adapters.objects.s3.dialect import Dialect
 from bestbefore.adapters.objects.s3.errors import (
@@ -27,6 +28,7 @@ from bestbefore.adapters.objects.s3.errors import (
 from bestbefore.adapters.objects.s3.traits import Capability, Traits
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.endpoints import EndpointMemory
+from bestbefore.ports.objects import StoreError
 
 MOST_CONNECTIONS = 64
 _BODY = "BestbeforeBody"
@@ -142,7 +144,10 @@ def connect(settings: S3Settings, clock: Clock, memory: EndpointMemory | None = 
 
 
 def plain_client(settings: S3Settings) -> Any:
-    """A botocore client as *settings* say, with everything off that would act on its own."""
+    """A botocore client as *settings* say, with everything off that would act on its own.
+
+    Raises StoreError where the environment gives it nothing to work with.
+    """
     session = Session()  # not boto3's default one, which is global and not made for threads
     session.register_component("data_loader", _models())
     if settings.access_key_id is not None:
@@ -156,14 +161,18 @@ def plain_client(settings: S3Settings) -> Any:
         max_pool_connections=MOST_CONNECTIONS,
         # Keys are judged by `impossible`, and the other parameters are ours.
         parameter_validation=False,
-        s3={"addressing_style": "path"} if own else None,
+        # Acceleration is an address of AWS's, whatever somebody's file says.
+        s3={"addressing_style": "path", "use_accelerate_endpoint": False} if own else None,
     )
-    return session.create_client(
-        "s3",
-        region_name=settings.region or ("us-east-1" if own else None),
-        endpoint_url=settings.endpoint_url,
-        config=config,
-    )
+    try:
+        return session.create_client(
+            "s3",
+            region_name=settings.region or ("us-east-1" if own else None),
+            endpoint_url=settings.endpoint_url,
+            config=config,
+        )
+    except NO_CLIENT_ERRORS as error:
+        raise StoreError(no_client(error, "a store on S3")) from error
 
 
 @cache

@@ -96,6 +96,7 @@ _STATUSES: Mapping[int, FailureClass] = {
     400: FailureClass.MALFORMED,
     401: FailureClass.CREDENTIALS,
     403: FailureClass.PERMISSION,
+    407: FailureClass.CREDENTIALS,  # a proxy's
     408: FailureClass.TRANSIENT,
     409: FailureClass.TRANSIENT,
     429: FailureClass.THROTTLED,

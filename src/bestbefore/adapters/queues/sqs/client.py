@@ -13,9 +13,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.loaders import Loader, create_loader
 from botocore.session import Session
 
+from bestbefore.adapters.botocore_errors import NO_CLIENT_ERRORS, no_client
 from bestbefore.adapters.queues.sqs.crew import SIZE, Crew
 from bestbefore.adapters.queues.sqs.errors import call_failed
 from bestbefore.adapters.queues.sqs.place import Place
+from bestbefore.ports.transport import TransportFailed
 
 _SOMEWHERE = "us-east-1"
 """What requests are signed for where neither the URL nor the settings name a region."""
@@ -97,25 +99,31 @@ class Connection:
 
 
 def _client(settings: SqsSettings, place: Place, region: str) -> Any:
-    """A botocore client as *settings* say, with everything off that would act on its own."""
+    """A botocore client as *settings* say, with everything off that would act on its own.
+
+    Raises TransportFailed where the environment gives it nothing to work with.
+    """
     session = Session()  # not boto3's default one, which is global and not made for threads
     session.register_component("data_loader", _models())
     if settings.access_key_id is not None:
         session.set_credentials(settings.access_key_id, settings.secret_access_key or "")
     seconds = settings.timeout.total_seconds()
     endpoint = settings.endpoint_url
-    return session.create_client(
-        "sqs",
-        region_name=region,
-        endpoint_url=_without_user(endpoint) if endpoint else place.endpoint,
-        config=Config(
-            retries={"total_max_attempts": 1, "mode": "standard"},
-            connect_timeout=seconds,
-            read_timeout=seconds,
-            max_pool_connections=4 * SIZE,  # callers have threads of their own besides
-            parameter_validation=False,  # the parameters are ours
-        ),
-    )
+    try:
+        return session.create_client(
+            "sqs",
+            region_name=region,
+            endpoint_url=_without_user(endpoint) if endpoint else place.endpoint,
+            config=Config(
+                retries={"total_max_attempts": 1, "mode": "standard"},
+                connect_timeout=seconds,
+                read_timeout=seconds,
+                max_pool_connections=4 * SIZE,  # callers have threads of their own besides
+                parameter_validation=False,  # the parameters are ours
+            ),
+        )
+    except NO_CLIENT_ERRORS as error:
+        raise TransportFailed(no_client(error, f"queue {place.name}")) from error
 
 
 def _without_user(url: str) -> str:

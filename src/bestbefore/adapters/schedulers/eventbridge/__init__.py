@@ -5,8 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from botocore.exceptions import BotoCoreError
-
+from bestbefore.adapters.botocore_errors import NO_CLIENT_ERRORS
 from bestbefore.adapters.schedulers.eventbridge.client import Access, Calls
 from bestbefore.adapters.schedulers.eventbridge.scheduler import EventBridge
 from bestbefore.adapters.schedulers.eventbridge.settings import EventBridgeSettings
@@ -26,11 +25,13 @@ def connect(
     settings = replace(settings, access=access)
     try:
         calls = Calls(access, settings.name, sleep, spread)
-    except (BotoCoreError, ValueError) as error:  # no region, or an endpoint that is no address
+    # No region, an endpoint that is no address, or what the environment and its files say.
+    except NO_CLIENT_ERRORS as error:
         raise SchedulerFailed(
             Failure(
                 FailureClass.MALFORMED,
-                f"{settings.name}: {error}; see schedule.region and schedule.endpoint_url",
+                f"{settings.name}: {error}; see schedule.region, schedule.endpoint_url and the "
+                "AWS_ variables of this process",
             )
         ) from error
     return EventBridge(settings, calls)
