@@ -257,12 +257,20 @@ def test_a_store_that_the_environment_gives_no_client_for_keeps_no_other_waiting
 
     worker = cli.spawn("work", env=env)
     until(lambda: not old.exists(), what="the other store's delete")
-    until(lambda: "breaker open for s" in worker.said(), what="the breaker")
+    until(lambda: "leaves the commands of s to others" in worker.said(), what="a word about it")
     worker.kill(signal.SIGTERM)
     assert worker.wait() == 0, worker.said()
+    drained = cli("work", "--drain", "--json", code=1, env=env).json
     check = cli("check", code=1, env=env)
     said = cli("plan", "exports", "--slot", SLOT, code=2, env=env).err
 
-    assert cli.audit.one("SELECT count(*) FROM operations WHERE state = 'pending'") == 2
+    assert [row["state"] for row in cli.audit.rows("SELECT state FROM operations")].count(
+        "dead"
+    ) == 0
+    assert cli.audit.one("SELECT count(*) FROM breakers") == 0, "another process may have a client"
+    assert drained["left"] == {"no_client": 2}
     for told in (check.out, said):
         assert "CredentialRetrievalError" in told or "ProfileNotFound" in told
+        assert "stores.s: " in told
+    cli.store("s", faulty.endpoint, ("key-id", "secret"))
+    assert cli.json("work", "--drain")["outcomes"] == {"deleted": 2}

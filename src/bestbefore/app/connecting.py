@@ -1,13 +1,14 @@
 """How stores and databases are reached. Nothing else knows vendors' names."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bestbefore.app import plugins
 from bestbefore.app.settings import DatabaseSettings, StoreSettings, kinds
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.endpoints import EndpointMemory
 from bestbefore.ports.ledger import LedgerError
+from bestbefore.ports.objects import StoreError
 from bestbefore.ports.rows import RowDeleter, RowFiler, RowReader, RowRestorer
 from bestbefore.ports.stores import Store
 
@@ -24,7 +25,11 @@ class Tables:
 
 
 def connect_store(settings: StoreSettings, clock: Clock, memory: EndpointMemory) -> Store:
-    """All sides of one store; raises LedgerError where what it takes is not installed."""
+    """All sides of one store.
+
+    Raises LedgerError where what it takes is not installed, and StoreError where the environment
+    leaves nothing to make a client with.
+    """
     if settings.root is not None:
         from bestbefore.adapters.objects import directory
 
@@ -50,7 +55,11 @@ def connect_store(settings: StoreSettings, clock: Clock, memory: EndpointMemory)
         access_key_id=settings.access_key_id,
         secret_access_key=settings.secret_access_key,
     )
-    connection = s3.connect(there, clock, memory)
+    try:
+        connection = s3.connect(there, clock, memory)
+    except StoreError as error:
+        said = f"stores.{settings.name}: {error}"
+        raise StoreError(replace(error.failure, error=said)) from error
     return Store(
         s3.S3Lister(there, clock, connection=connection),
         s3.S3Deleter(there, clock, connection=connection),

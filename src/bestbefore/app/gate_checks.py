@@ -10,6 +10,7 @@ from bestbefore.app.system import System
 from bestbefore.domain.finding import Finding, Level
 from bestbefore.ports.gates import GateRun
 from bestbefore.ports.ledger import LedgerError
+from bestbefore.ports.transport import TransportFailed
 from bestbefore.read.documents import Document, when
 
 _OLD = timedelta(days=90)
@@ -63,8 +64,9 @@ def checked(system: System) -> Iterator[Finding]:
     """When the gate last passed for this configuration."""
     try:
         about = fingerprint(connections(system))
-    except LedgerError:
-        return  # of which the check of the queue tells
+    except (LedgerError, TransportFailed) as error:
+        yield Finding("queue-unusable", Level.WARNING, str(error), "see `check --queue`")
+        return
     newest, passed = system.gates.newest(about), system.gates.newest_passed(about)
     if newest is not None and not newest.ok:
         before = "it never passed" if passed is None else f"it last passed {_told(passed)}"

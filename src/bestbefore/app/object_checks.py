@@ -84,8 +84,8 @@ def _pointer(store: Store, policy: Policy) -> Iterator[Finding]:
 
 
 def _archive(system: System, policy: Policy, archive: Archive) -> Iterator[Finding]:
-    depot = system.depot(archive.store)
     try:
+        depot = system.depot(archive.store)
         depot.lister.describe(archive.bucket)
     except StoreError as error:
         yield Finding(

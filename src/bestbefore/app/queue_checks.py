@@ -31,6 +31,9 @@ def checked(system: System, *, trying: bool) -> Iterator[Finding]:
     except LedgerError as error:
         yield Finding("queue-unusable", Level.ERROR, str(error), "install it, or correct [queue]")
         return
+    except TransportFailed as error:
+        yield _failed(error.failure)
+        return
     if broker is None:
         return
     transport = broker.transport

@@ -469,8 +469,8 @@ class System:
             if policy is None or policy.version != run.policy_version:
                 continue
             if only in (None, run.policy):
-                planner = replace(self.planner(policy, stopping=stopping), by=self.worker_name)
                 try:
+                    planner = replace(self.planner(policy, stopping=stopping), by=self.worker_name)
                     went_on |= planner.go_on(policy, run) is not None
                 except (LedgerError, PlanRefused, StoreError) as error:
                     failed = failed or error

@@ -1,6 +1,7 @@
 """Workers: what they are given of one process's `System`, and what else sends commands on."""
 
 import itertools
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -8,10 +9,8 @@ from typing import TYPE_CHECKING
 
 from bestbefore.app.formats import row_format
 from bestbefore.app.throttle import gate
-from bestbefore.domain.failure import Failure
-from bestbefore.domain.policy import Policy
 from bestbefore.domain.report import Report
-from bestbefore.ports.ledger import Operation, PolicyVersion, WorkLedger
+from bestbefore.ports.ledger import PolicyVersion, WorkLedger
 from bestbefore.ports.objects import StoreError
 from bestbefore.ports.queue import Queue
 from bestbefore.stages.attempt import Attempts
@@ -27,8 +26,12 @@ from bestbefore.stages.work import Attempting, Handles, Options, Worker
 if TYPE_CHECKING:
     from bestbefore.app.system import System
 
+log = logging.getLogger(__name__)
+
 _SPACE_AGAIN = timedelta(seconds=30)
 """How long a worker that nobody has to start again leaves a full disk alone."""
+
+_CLIENT_AGAIN = timedelta(minutes=1)
 
 _STEP_SECONDS = 0.5
 _RECALL_EVERY = timedelta(seconds=30)
@@ -120,7 +123,8 @@ class Working:
             ledger=ledger,
             controls=system.controls,
             queue=queue,
-            sources=_Attempts(system),
+            sources=(sources := _Attempts(system)),
+            lacking=sources.lacking,
             gate=self._gate(options.lease, options.concurrency),
             policies=policies,
             clock=system.clock,
@@ -202,29 +206,30 @@ class Working:
         return not stopping()
 
 
-class _Unreachable:
-    """What becomes of the commands of a store that there is not even a client for."""
-
-    def __init__(self, failure: Failure) -> None:
-        self._failure = failure
-
-    def make(self, _: Policy, operations: Sequence[Operation]) -> Sequence[Failure]:
-        return [self._failure] * len(operations)
-
-
 class _Attempts(Mapping[str, Attempting]):
     """Attempts by the name of a store or database, connected on first use."""
 
     def __init__(self, system: "System") -> None:
         self._system = system
         self._made: dict[str, Attempting] = {}
+        self._again_at: dict[str, datetime] = {}
+
+    def lacking(self, name: str) -> bool:
+        """Whether this process cannot even make a client for *name*, for now. Others may be able
+        to, so that it is no failure of its commands, and no reason for a breaker."""
+        now = self._system.clock.now()
+        if name not in self._made and now >= self._again_at.get(name, now):
+            try:
+                _ = self[name]
+                self._again_at.pop(name, None)
+            except StoreError as error:
+                log.warning("this process leaves the commands of %s to others: %s", name, error)
+                self._again_at[name] = now + _CLIENT_AGAIN
+        return name in self._again_at
 
     def __getitem__(self, name: str) -> Attempting:
         if name not in self._made:
-            try:
-                made = self._make(name)
-            except StoreError as error:  # its commands alone are to wait, and it is tried again
-                return _Unreachable(error.failure)
+            made = self._make(name)
             traced = self._system.traced
             self._made[name] = made if traced is None else traced.attempts(made)
         return self._made[name]

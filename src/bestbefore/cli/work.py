@@ -12,7 +12,7 @@ from bestbefore.cli.text import counts, rows_text, size
 from bestbefore.read.documents import Document, work_document
 from bestbefore.stages.work import Options
 
-_BLOCKING = ("dead", "breaker", "unplanned", "queue")
+_BLOCKING = ("dead", "breaker", "no_client", "unplanned", "queue")
 
 
 @click.command()

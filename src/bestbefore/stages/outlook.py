@@ -35,11 +35,13 @@ def look_around(
     now: datetime,
     only: str | None = None,
     shut: Callable[[Policy, datetime], bool] = lambda _policy, _now: False,
+    lacking: Callable[[str], bool] = lambda _connection: False,
 ) -> Outlook:
     """Read once what is current, paused and broken.
 
     *policies* are those of this process, *only* the one policy it cares about, if set. *shut* says
-    of which nothing may be begun at this hour.
+    of which nothing may be begun at this hour, *lacking* which connections this process cannot even
+    try: others may.
     """
     paused = {pause.policy for pause in controls.pauses(now)}
     breakers = {breaker.connection: breaker for breaker in controls.breakers()}
@@ -56,6 +58,8 @@ def look_around(
             blocked[version.row] = "not_in_this_file"
         elif shut(policy, now):
             blocked[version.row] = "window"
+        elif lacking(version.connection):
+            blocked[version.row] = "no_client"
         elif breaker := breakers.get(version.connection):
             if now >= breaker.next_probe_at:
                 outlook.probes.setdefault(version.connection, []).append(version)

@@ -122,6 +122,7 @@ class Handles:
     only: str | None = None
     probe: Callable[[Sequence[PolicyVersion]], int] | None = None
     cut_off: Callable[[], bool] = lambda: False
+    lacking: Callable[[str], bool] = lambda _: False
     threads: Threads = ThreadPoolExecutor
 
 
@@ -172,6 +173,7 @@ class Worker:
                     self._h.clock.now(),
                     self._h.only,
                     self._h.gate.shut,
+                    self._h.lacking,
                 )
                 self._wait = math.inf
                 self._halt(outlook)

@@ -37,6 +37,9 @@ _WRONG = _Meaning(
 )
 _DAMAGED = _Meaning(FailureClass.MALFORMED, "repair the database first", whole_source=True)
 _LOGIN = _Meaning(FailureClass.CREDENTIALS, "correct user and password in the database's URL")
+# A standby in a failover, or a database that somebody has frozen: no batch is at fault, and all of
+# them can wait for days, as those do whose login is refused.
+_READ_ONLY = _Meaning(FailureClass.CREDENTIALS, "let this role and the database write again")
 _DENIED = _Meaning(FailureClass.PERMISSION, "grant the right to the role of the database's URL")
 _KEPT = _Meaning(
     FailureClass.DEPENDENCY,
@@ -53,7 +56,7 @@ _POSTGRESQL: Mapping[str, _Meaning] = {
     "08": _AGAIN,
     "22": _UNREADABLE,
     "23": _KEPT,
-    "25006": _AGAIN,  # a standby: a failover is going on
+    "25006": _READ_ONLY,
     "25P03": _TOO_LONG,
     "25P04": _TOO_LONG,
     "28": _LOGIN,
@@ -101,9 +104,9 @@ _MYSQL: Mapping[int, _Meaning] = {
     1217: _KEPT,
     1226: _AGAIN,
     1227: _DENIED,
-    1290: _AGAIN,  # read-only: a failover is going on, as with the next two
-    1792: _AGAIN,
-    1836: _AGAIN,
+    1290: _READ_ONLY,
+    1792: _READ_ONLY,
+    1836: _READ_ONLY,
     1292: _UNREADABLE,
     1317: _AGAIN,
     1366: _UNREADABLE,
@@ -141,13 +144,21 @@ _SQLITE: Mapping[int, _Meaning] = {
 """By primary result code, which is the lower byte of an extended one."""
 
 _REFUSED_AT_THE_DOOR = (
-    ("starting up|shutting down|recovery|accepting|too many|slots|timeout|try again", _AGAIN),
     ("authentication failed", _LOGIN),
     ("no password supplied", _LOGIN),
     (r"no pg_hba\.conf entry", _LOGIN),
     ("is not permitted to log in", _LOGIN),
     ('role ".*" does not exist', _LOGIN),
     ('database ".*" does not exist', _MISSING),
+    ("no such database", _MISSING),  # PgBouncer's word for it
+    # Of the server itself, and of the poolers in front of it.
+    (
+        "(?i)starting up|shutting down|in recovery mode|accepting connections|too many"
+        "|slots are reserved|time(d-)?[ -]?out|try again|max.?clients?|connections allowed"
+        "|cannot connect|login has been failing|server login failed|terminating connection"
+        "|out of memory|could not ",
+        _AGAIN,
+    ),
     # In another language (`lc_messages`): what comes after a severity, such as FATAL or FATALE,
     # was said by a server that is there. We cannot read what, so it counts as the usual thing.
     (r" failed: \S+ ?: {2}\S", _LOGIN),

@@ -157,13 +157,14 @@ class Postgresql(Dialect):
     def place(self, connection: sa.Connection) -> str:
         url, driver = connection.engine.url, connection.connection.dbapi_connection
         there = cast_to("psycopg.Connection", driver).info
-        # Several hosts, or the folder of a socket, stand in the query. What is not in the URL may
-        # come from the environment or a service file, and be another place tomorrow.
-        host = url.host or url.query.get("host") or there.host
-        if "hostaddr" in url.query or "PGHOSTADDR" in os.environ:
-            host = there.hostaddr
+        said = os.environ.get
+        # Several hosts, or the folder of a socket, stand in the query: all of them are the place,
+        # whichever answers. What is not in the URL may come from the environment or from a service
+        # file, and be another place tomorrow.
+        host = url.host or url.query.get("host") or said("PGHOST") or there.host
+        host = url.query.get("hostaddr") or said("PGHOSTADDR") or host
         name = connection.exec_driver_sql("SELECT current_database()").scalar_one()
-        port = url.port or url.query.get("port") or there.port
+        port = url.port or url.query.get("port") or said("PGPORT") or there.port
         return f"postgresql://{_listed(host)}:{_listed(port)}/{name}"
 
     def now(self, connection: sa.Connection) -> datetime:

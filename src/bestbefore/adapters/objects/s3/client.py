@@ -172,7 +172,7 @@ def plain_client(settings: S3Settings) -> Any:
             config=config,
         )
     except NO_CLIENT_ERRORS as error:
-        raise StoreError(no_client(error, "a store on S3")) from error
+        raise StoreError(no_client(error, "no client for S3")) from error
 
 
 @cache
