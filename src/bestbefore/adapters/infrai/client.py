@@ -83,9 +83,10 @@ class InfraiClient:
                 headers={"Accept": "application/json", "User-Agent": "bestbefore"},
             )
         except (ImportError, ValueError, OSError, httpx.InvalidURL) as error:
+            # Without its text: a proxy's URL holds a password.
             raise ValueError(
-                f"infrai: {type(error).__name__}: {error}; look at the variables of this process "
-                "for proxies (HTTP_PROXY, ALL_PROXY, NO_PROXY) and certificates (SSL_CERT_FILE)"
+                f"infrai: {type(error).__name__}; look at the variables of this process for "
+                "proxies (HTTP_PROXY, ALL_PROXY, NO_PROXY) and certificates (SSL_CERT_FILE)"
             ) from error
         self._lock = threading.Lock()
         self._known: dict[str, Capability] = {}
