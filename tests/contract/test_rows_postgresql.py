@@ -26,6 +26,16 @@ def row_database(row_database: RowDatabase) -> RowDatabase:
     return row_database
 
 
+@contextmanager
+def given(row_database: RowDatabase, world: RowWorld, *settings: str) -> Iterator[RowWorld]:
+    """The same tables, by a role with other defaults."""
+    (schema,) = world.ask("SELECT current_schema()")[0]
+    options = " ".join(f"-c {setting}" for setting in (f"search_path={schema}", *settings))
+    url = sa.make_url(row_database.url).set(query={"options": options})
+    with row_database.world(url.render_as_string(hide_password=False)) as found:
+        yield found
+
+
 @pytest.mark.parametrize("zone", ["UTC", NEW_YORK, "Asia/Tokyo"])
 @pytest.mark.parametrize("style", ["ISO, MDY", "SQL, DMY"])
 def test_the_zone_and_the_style_of_the_role_change_nothing(
@@ -34,12 +44,8 @@ def test_the_zone_and_the_style_of_the_role_change_nothing(
     instants = ["2026-06-01 11:59:59+00", "2026-06-01 12:00:00+00", "2026-06-02 01:30:00+00"]
     walls = ["2026-06-01 11:59:59", "2026-06-01 12:00:00", "2026-06-02 01:30:00"]
     days = ["2026-05-31", "2026-06-01", "2026-06-02"]
-    (schema,) = world.ask("SELECT current_schema()")[0]
-    defaults = f"-c timezone={zone} -c datestyle={style.replace(' ', '')}"
-    url = sa.make_url(row_database.url).set(
-        query={"options": f"-c search_path={schema} {defaults}"}
-    )
-    with row_database.world(url.render_as_string(hide_password=False)) as zoned:
+    defaults = (f"timezone={zone}", f"datestyle={style.replace(' ', '')}")
+    with given(row_database, world, *defaults) as zoned:
         for type_, values, kind in (
             (INSTANT["postgresql"], instants, TimestampKind.TIMESTAMPTZ),
             (WALL["postgresql"], walls, TimestampKind.NAIVE),
@@ -189,17 +195,6 @@ def test_where_may_use_what_the_database_understands(world: RowWorld) -> None:
     for where in ("id = $1", "id = 1 OR $$x$$ = 'x'", r"id = 1 OR E'it\'s' = 'x'"):
         with pytest.raises(TableRefused, match="expected one condition"):
             world.reader.describe(table(where=where))
-
-
-@contextmanager
-def given(row_database: RowDatabase, world: RowWorld, setting: str) -> Iterator[RowWorld]:
-    """The same tables, by a role with another default."""
-    (schema,) = world.ask("SELECT current_schema()")[0]
-    url = sa.make_url(row_database.url).set(
-        query={"options": f"-c search_path={schema} -c {setting}"}
-    )
-    with row_database.world(url.render_as_string(hide_password=False)) as found:
-        yield found
 
 
 def test_where_means_the_same_whatever_a_backslash_is_by_default(

@@ -269,45 +269,40 @@ def test_a_decision_excludes_every_other_writer_from_its_start_to_its_end(
     assert ledger.claim() == []
 
 
-def test_who_waited_for_its_turn_sees_what_was_written_meanwhile_whatever_the_default_is(
-    database: Database, ledger: Ledger, ledger_url: str, postgres: Postgres
-) -> None:
-    """A transaction that is REPEATABLE READ would look at what was there before it waited."""
-    careful = Database(f"{ledger_url}%20-cdefault_transaction_isolation=serializable")
+def assert_sees_what_it_waited_for(url: str, database: Database, postgres: Postgres) -> None:
+    """Who writes by *url* waits while *database* does, and then reads what that has written."""
+    other = Database(url)
 
     def look() -> list[str]:
-        with careful.write() as connection:
+        with other.write() as connection:
             return list(connection.execute(sa.select(runs.c.reason)).scalars())
 
-    ledger.plan("a")
     with database.write() as connection:
         looking = Beside(look)
         until(lambda: waiting(postgres) == 1, what="it to wait")
         connection.execute(sa.update(runs).values(reason="decided"))
 
     assert looking.end() == ["decided"]
-    careful.dispose()
+    other.dispose()
+
+
+def test_who_waited_for_its_turn_sees_what_was_written_meanwhile_whatever_the_default_is(
+    database: Database, ledger: Ledger, ledger_url: str, postgres: Postgres
+) -> None:
+    """A transaction that is REPEATABLE READ would look at what was there before it waited."""
+    ledger.plan("a")
+    careful = f"{ledger_url}%20-cdefault_transaction_isolation=serializable"
+    assert_sees_what_it_waited_for(careful, database, postgres)
 
 
 def test_roles_with_other_schemas_of_their_own_exclude_each_other(
     database: Database, ledger: Ledger, ledger_url: str, postgres: Postgres
 ) -> None:
     """Such as the one called like the role, which comes first by default."""
-    own = postgres.create_schema()
-    other = Database(ledger_url.replace("search_path%3D", f"search_path%3D{own},"))
-
-    def look() -> bool:
-        with other.write() as connection:
-            return connection.execute(sa.select(runs.c.reason)).scalars().all() == ["decided"]
-
     ledger.plan("a")
-    with database.write() as connection:
-        looking = Beside(look)
-        until(lambda: waiting(postgres) == 1, what="it to wait")
-        connection.execute(sa.update(runs).values(reason="decided"))
-
-    assert looking.end()
-    other.dispose()
+    own = postgres.create_schema()
+    other = ledger_url.replace("search_path%3D", f"search_path%3D{own},")
+    assert_sees_what_it_waited_for(other, database, postgres)
     postgres.drop_schema(own)
 
 
