@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
 from bestbefore.domain.outcome import Outcome
 
@@ -73,9 +74,11 @@ class RowSource:
 
     ``table`` and column names are as people write them: ``schema.table``, each part quoted
     (``"Order"``) or plain. ``key`` is empty for the primary key. ``where`` is SQL that narrows what
-    goes. ``timestamp_zone`` belongs to the kinds that need one. ``dependents`` are tables whose
-    rows go with the rows they refer to: None stands for all that the database knows of, without
-    those in ``governed``, which have a policy of their own.
+    is removed. ``timestamp_zone`` belongs to the kinds that need one. ``dependents`` are the tables
+    whose rows may be removed or changed with the rows they refer to: empty for none, None ("auto")
+    for all that refer to them. ``governed`` are tables that have a policy of their own.
+    ``trusts_foreign_keys`` goes ahead although the catalog may hide foreign keys from this user,
+    ``accepts_row_security`` although row security may hide rows of the table.
     ``ledger_only`` says that the target database gets no completion records (weaker).
     """
 
@@ -90,8 +93,10 @@ class RowSource:
     target_duration: timedelta | None = None
     synchronous_below: int = 1_000
     synchronous_within: timedelta = timedelta(seconds=10)
-    dependents: tuple[str, ...] | None = None
+    dependents: tuple[str, ...] | None = ()
     governed: tuple[str, ...] = ()
+    trusts_foreign_keys: bool = False
+    accepts_row_security: bool = False
     partitions: Partitions = Partitions.AUTO
     ledger_only: bool = False
     allow_full_scan: bool = False
@@ -103,6 +108,26 @@ def label_of(first: str, last: str) -> str:
     return f"{first}..{last}"
 
 
+class DependentRows(NamedTuple):
+    """Rows of one table that would be removed, or changed, with the rows that they refer to.
+
+    ``table`` is the full name as the database writes it. ``removed`` rows are deleted first;
+    ``changed`` rows stay, and the database sets their reference to NULL or to its default.
+    ``younger`` says how many of both are younger than the cutoff, None where that cannot be told.
+    All are upper bounds: a row that is reached by two foreign keys counts twice.
+    """
+
+    table: str
+    removed: int = 0
+    changed: int = 0
+    younger: int | None = None
+
+
+MOST_DEPENDENTS = 10_000
+"""Rows of other tables that one batch may remove or change. Only a single row may have more, and
+then its run parks."""
+
+
 @dataclass(frozen=True, slots=True)
 class RowBatch:
     """A bounded piece of a table, as it was planned; never computed anew.
@@ -111,6 +136,9 @@ class RowBatch:
     texts that the database renders and casts back. ``rows`` is how many there were between them,
     and the most that may go; ``oldest`` is the time of the oldest of them. ``shape`` is the
     table's, see `ports.rows.TableFacts`. Of a partition both ends are its OID and its name.
+    ``dependents`` are what was counted of other tables, at most one entry per table: the most that
+    deleting the batch may remove or change there. An entry for the policy's own table counts rows
+    that this plan selects in other batches, and that have to be removed together with these.
     """
 
     first: str
@@ -119,6 +147,7 @@ class RowBatch:
     oldest: datetime
     walk: Walk
     shape: str
+    dependents: tuple[DependentRows, ...] = ()
 
     @property
     def label(self) -> str:
@@ -130,10 +159,11 @@ class RowBatch:
 class Effect:
     """What one batch changed, as its own transaction counted it.
 
-    ``rows`` left the table, ``dependents`` went with them, by table. ``archived`` of the rows are
-    in the archive. ``blocked`` are still there although the statement meant them: a trigger or row
-    security kept them. ``replayed`` says that an earlier delivery did it, and this one nothing.
-    ``seconds`` is how long the transaction held its locks.
+    ``rows`` left the table; by table, ``dependents`` were removed with them, and ``changed`` rows
+    lost their reference. ``archived`` of the rows are in the archive. ``blocked`` are still there
+    although the statement meant them: a trigger or row security kept them. ``replayed`` says that
+    an earlier delivery did it, and this one nothing. ``seconds`` is how long the transaction held
+    its locks.
     """
 
     outcome: Outcome
@@ -143,6 +173,7 @@ class Effect:
     blocked: int = 0
     replayed: bool = False
     seconds: float = 0.0
+    changed: Mapping[str, int] = field(default_factory=dict)
 
     def counts(self) -> dict[str, int]:
         """What became of the rows themselves, by word, without what did not happen."""

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from bestbefore.domain.identity import instant, operation_id
 from bestbefore.domain.policy import Reach
+from bestbefore.domain.rows import DependentRows
 from bestbefore.domain.states import RunState
 
 
@@ -36,7 +37,9 @@ class Run:
     the place in it; ``first_slot`` is the oldest slot whose work it took over. ``uploads`` says how
     many unfinished uploads are among the ``scanned`` and the ``eligible``. Of a run over a table
     ``about_rows`` is True: ``planned`` and all that belongs to it count batches, ``rows`` how many
-    rows these hold, ``scanned``, ``in_scope`` and ``protected`` count rows. Who began it, a person
+    rows these hold, ``scanned``, ``in_scope`` and ``protected`` count rows; ``dependents`` are the
+    rows of other tables that its batches may remove or change, and ``referenced`` says by table how
+    many rows stay because a row of that table refers to them. Who began it, a person
     or a process, is ``created_by``, None where that was not yet written down.
     """
 
@@ -73,11 +76,18 @@ class Run:
     about_rows: bool = False
     rows: int = 0
     created_by: str | None = None
+    dependents: tuple[DependentRows, ...] = ()
+    referenced: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def selected(self) -> int:
-        """What the caps are compared with: objects or rows."""
-        return self.rows if self.about_rows else self.planned
+        """What the caps are compared with: objects, or rows and what goes beside them."""
+        return self.rows + self.dependent_rows if self.about_rows else self.planned
+
+    @property
+    def dependent_rows(self) -> int:
+        """Rows of other tables that the planned batches may remove or change."""
+        return sum(table.removed + table.changed for table in self.dependents)
 
     @property
     def eligible(self) -> int:

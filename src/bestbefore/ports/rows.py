@@ -8,6 +8,7 @@ casts back: nothing outside an adapter orders or compares them.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from bestbefore.domain.failure import Failure
@@ -44,14 +45,16 @@ class TableFacts:
 class Slice(NamedTuple):
     """Some batches of a range, in walk order, and what is left of it: None at its end.
 
-    ``scanned`` is how many rows were looked at, eligible or not; ``referenced`` of them would go if
-    nothing that stays referred to them.
+    ``scanned`` is how many rows were looked at, eligible or not. ``referenced`` counts those that
+    would be removed if no row of another table, or a younger one of their own, referred to them:
+    by the table of that row, the first that was found. Batches come with their dependents counted,
+    and cut so that each has at most `MOST_DEPENDENTS`, or just one row.
     """
 
     batches: Sequence[RowBatch]
     rest: KeyRange | None
     scanned: int
-    referenced: int = 0
+    referenced: Mapping[str, int] = MappingProxyType({})
 
 
 class Whole(NamedTuple):
@@ -61,6 +64,18 @@ class Whole(NamedTuple):
 
     batches: Sequence[RowBatch]
     until: str | None
+
+
+class RowsShown(NamedTuple):
+    """What deleting one batch does, for a person who decides about it.
+
+    ``statement`` is the SQL that is executed, with the batch's bounds in it as literals.
+    ``triggers`` names what the database runs by itself, one entry per trigger or rule, each as
+    ``table: name``; their effects cannot be counted.
+    """
+
+    statement: str
+    triggers: Sequence[str]
 
 
 class RowSeen(NamedTuple):
@@ -119,6 +134,12 @@ class RowReader(Protocol):
         """The next batches of *gap*: of *size* eligible rows each (the last one may hold fewer),
         from at most *most* rows looked at. No batch and a rest means that nothing was eligible so
         far. *since* leaves out what is before it, see `Whole`."""
+        ...
+
+    def show(
+        self, source: RowSource, facts: TableFacts, cutoff: datetime, batch: RowBatch
+    ) -> RowsShown:
+        """What deleting *batch* does. Executes nothing."""
         ...
 
     def kept(self, source: RowSource, facts: TableFacts) -> Mapping[str, int]:
