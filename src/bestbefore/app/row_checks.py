@@ -39,10 +39,11 @@ def checked(system: System, policy: Policy) -> Iterator[Finding]:
 def _looked(system: System, policy: Policy) -> list[Finding]:
     """What a look at the table tells. Raises what planning raises."""
     source, tables = policy.rows, system.tables(policy.connection)
-    target = RowSurvey(tables.reader).target(policy, system.clock.now())
+    now = system.clock.now()
+    target = RowSurvey(tables.reader).target(policy, now)
     return [
         Finding("table-read", Level.INFO, f"{target} can be walked", ""),
-        *tables.reader.check(source),
+        *tables.reader.check(source, policy.older_than.before(now)),
         *tables.deleter.check(source),
         *(_files(system, source.archive) if isinstance(source.archive, FileArchive) else ()),
     ]

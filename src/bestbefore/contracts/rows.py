@@ -338,7 +338,10 @@ class RowReaderContract:
             world.reader.describe(table(key=("twice",)))
 
     def test_a_missing_table_stops_the_policy(self, world: RowWorld) -> None:
-        for ask in (world.reader.describe, world.reader.count, world.reader.check):
+        def check(source: RowSource) -> object:
+            return world.reader.check(source, CUTOFF)
+
+        for ask in (world.reader.describe, world.reader.count, check):
             with pytest.raises(StoreError) as raised:
                 ask(table("nothing"))
             assert raised.value.failure.failure_class is FailureClass.MALFORMED
@@ -436,14 +439,15 @@ class RowReaderContract:
         facts = world.reader.describe(source)
 
         def why(key: str) -> tuple[Any, ...] | None:
-            return world.reader.find(source, facts, CUTOFF, key)
+            seen = world.reader.find(source, facts, CUTOFF, key)
+            return None if seen is None else tuple(seen)
 
-        assert why("1") == (str(OLD), True, True, False, False, None)
+        assert why("1") == (str(OLD), True, True, False, False, None, ())
         assert why('["1"]') == why("1")
-        assert why("2") == (str(NEW), False, True, False, False, None)
-        assert why("3") == (None, False, True, True, False, None)
-        assert why("4") == (str(far), False, True, False, True, None)
-        assert why("5") == (str(OLD), True, False, False, False, None)
+        assert why("2") == (str(NEW), False, True, False, False, None, ())
+        assert why("3") == (None, False, True, True, False, None, ())
+        assert why("4") == (str(far), False, True, False, True, None, ())
+        assert why("5") == (str(OLD), True, False, False, False, None, ())
         assert [why(key) for key in ("6", "x", "", "1.5", "[1]", '["1","2"]', "9" * 30)] == [
             None, None, None, None, why("1"), None, None,
         ]  # fmt: skip
@@ -506,7 +510,7 @@ class RowReaderContract:
         world.reader.kept(SOURCE, facts)
         world.reader.count(SOURCE)
         world.reader.find(SOURCE, facts, CUTOFF, "1")
-        world.reader.check(SOURCE)
+        world.reader.check(SOURCE, CUTOFF)
         begin = ("SELECT", "EXPLAIN", "WITH", "BEGIN", "SET LOCAL")
         assert [sent for sent in statements if not sent.strip().upper().startswith(begin)] == []
 

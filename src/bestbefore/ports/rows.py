@@ -14,7 +14,15 @@ from typing import NamedTuple, Protocol
 from bestbefore.domain.failure import Failure
 from bestbefore.domain.finding import Finding
 from bestbefore.domain.row_file import RowFile
-from bestbefore.domain.rows import Divided, Effect, RowBatch, RowSource, TimestampKind, Walk
+from bestbefore.domain.rows import (
+    DependentRows,
+    Divided,
+    Effect,
+    RowBatch,
+    RowSource,
+    TimestampKind,
+    Walk,
+)
 from bestbefore.domain.throttle import Limits, Strain
 from bestbefore.ports.objects import KeyRange
 
@@ -83,7 +91,7 @@ class RowSeen(NamedTuple):
 
     ``old`` says that its time is before the cutoff, ``wanted`` that the policy's ``where`` holds
     for it, ``referenced`` the table of a row that keeps it. ``undated`` and ``future`` are the
-    reasons to keep a row whatever the cutoff.
+    reasons to keep a row whatever the cutoff. ``dependents`` are removed or changed with it.
     """
 
     timestamp: str | None
@@ -92,6 +100,7 @@ class RowSeen(NamedTuple):
     undated: bool
     future: bool
     referenced: str | None
+    dependents: Sequence[DependentRows] = ()
 
 
 class RowReader(Protocol):
@@ -169,8 +178,9 @@ class RowReader(Protocol):
         *key* lies between; None for none of them, and where there is no such row."""
         ...
 
-    def check(self, source: RowSource) -> Sequence[Finding]:
-        """What cleaning up this table may rely on, and what would make it slow. Writes nothing."""
+    def check(self, source: RowSource, cutoff: datetime) -> Sequence[Finding]:
+        """What cleaning up this table may rely on, what would make it slow, and which tables keep
+        how many of its rows that are before *cutoff*. Writes nothing."""
         ...
 
 
@@ -229,7 +239,7 @@ class RowDeleter(Protocol):
         ...
 
     def check(self, source: RowSource) -> Sequence[Finding]:
-        """What deleting may rely on: rights, the completion table, triggers, row security.
+        """What deleting may rely on: rights, and the completion table.
 
         Deletes and writes nothing.
         """

@@ -1,6 +1,6 @@
 """Rows that go to another table of the same database, in the transaction that deletes them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from bestbefore.adapters.rows.errors import refusal_of
 from bestbefore.adapters.rows.filling import filled
 from bestbefore.adapters.rows.keys import Key, chosen
 from bestbefore.adapters.rows.parity import OPERATION, copied, created, differences
-from bestbefore.adapters.rows.references import LEFT_TO_THE_DATABASE, Reference, table_of
+from bestbefore.adapters.rows.references import Allowance, Reference, table_of
 from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.rows import FileArchive, RowSource, TableArchive
 from bestbefore.ports.objects import StoreError
@@ -114,13 +114,13 @@ def refuse_unarchived(
     source: RowSource,
     table: sa.Table,
     inward: Sequence[Reference],
-    goes: Callable[[sa.Table], bool],
+    allowed: Allowance,
 ) -> None:
     """Raise TableRefused where rows of other tables would be deleted with those that are archived,
-    and nobody has said that this is meant."""
+    and the policy does not name these tables."""
     if source.archive is None or source.dependents is not None:
         return
-    if lost := sorted(map(str, unarchived(table, inward, goes))):
+    if lost := sorted(map(str, unarchived(table, inward, allowed))):
         raise TableRefused(
             f"rows of {', '.join(lost)} refer to those of {source.table} and would be deleted with "
             "them without being archived; list those that may be lost as rows.dependents, or write "
@@ -128,17 +128,15 @@ def refuse_unarchived(
         )
 
 
-def unarchived(
-    table: sa.Table, inward: Sequence[Reference], goes: Callable[[sa.Table], bool]
-) -> set[sa.Table]:
+def unarchived(table: sa.Table, inward: Sequence[Reference], allowed: Allowance) -> set[sa.Table]:
     """Tables whose rows are deleted with the rows of *table* that they refer to, by its
     `references`, *inward*. Nothing archives them."""
     return {
         reference.table
         for reference in inward
-        if reference.on_delete not in LEFT_TO_THE_DATABASE
+        if not reference.changes
         and reference.table is not table
-        and goes(reference.table)
+        and allowed.allows(reference.table)
     }
 
 

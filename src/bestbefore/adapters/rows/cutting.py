@@ -14,7 +14,7 @@ _MOST_PARTS = 1_000
 def halves(connection: sa.Connection, target: Target, task: RowTask) -> tuple[RowBatch, ...]:
     """Two parts; one or none where there is no more than one row."""
     rows = sa.select(sa.func.count()).select_from(target.table).where(meant(target, task))
-    there = connection.execute(rows).scalar_one()
+    there = min(task.batch.rows, connection.execute(rows).scalar_one())
     return parts(connection, target, task, max(1, (there + 1) // 2))
 
 

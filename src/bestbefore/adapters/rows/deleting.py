@@ -9,12 +9,13 @@ import sqlalchemy as sa
 
 from bestbefore.adapters.rows import completion
 from bestbefore.adapters.rows.cutting import halves, meant, parts
-from bestbefore.adapters.rows.dependents import Sweep
+from bestbefore.adapters.rows.dependents import MoreDependents, Selected, Sweep
 from bestbefore.adapters.rows.detaching import remove
 from bestbefore.adapters.rows.engine import Database
 from bestbefore.adapters.rows.errors import failure_of, is_missing
 from bestbefore.adapters.rows.filing import Filing
 from bestbefore.adapters.rows.keys import executed
+from bestbefore.adapters.rows.planning.counting import shared
 from bestbefore.adapters.rows.plans import Plan, Plans, plan_of
 from bestbefore.adapters.rows.rights import findings
 from bestbefore.adapters.rows.table import base_table
@@ -31,6 +32,7 @@ T = TypeVar("T")
 _GREW = "more rows than planned are between its ends now"
 _SHRANK = "rows between the ends of this batch came and went while it was worked on"
 _CHANGED = "rows were changed after they were written to a file, which is written again"
+_MORE = "more rows refer to these than were counted when they were planned"
 _KEPT = "a trigger or row security keeps some of its rows, and so what refers to them"
 
 
@@ -49,6 +51,10 @@ class _TooMany(_Undone):
         super().__init__(why)
         self.size = size
         self.why = why
+
+
+class _More(_Undone):
+    """More rows of other tables would be removed or changed than were counted for the batch."""
 
 
 class _Changed(_Undone):
@@ -95,7 +101,8 @@ class SqlRowDeleter:
         def divide() -> Divided:
             plan = self._plans.of(source, task.batch)
             with self._database.reading() as connection:
-                return Divided(halves(connection, plan.target, task), "in halves")
+                cut = halves(connection, plan.target, task)
+                return Divided(shared(connection, plan.target, task, cut), "in halves")
 
         return _never_raising(source, divide)
 
@@ -160,7 +167,7 @@ class SqlRowDeleter:
                 sweep = Sweep(connection, lock=False)
                 layers = sweep.layers(plan.node, keys, plan.target.eligible(task.cutoff))
                 return filing.file(task, keys, rows, layers)
-        return self._divided(plan, task, _TooMany(most, _GREW))
+        return self._divided(plan, task, most, _GREW)
 
     def _settle(self, work: "_Transaction") -> Effect | Divided | Failure:
         """One transaction, and what is left to be said after it."""
@@ -172,7 +179,9 @@ class SqlRowDeleter:
         except _AllBlocked as kept:
             return Effect(Outcome.PROTECTED, 0, blocked=kept.rows)
         except _TooMany as grown:
-            return self._divided(plan, task, grown)
+            return self._divided(plan, task, grown.size, grown.why)
+        except _More:
+            return self._halved(plan, task)
         except _Changed:
             return Failure(FailureClass.TRANSIENT, f"{plan.target.table}: {_CHANGED}")
         except sa.exc.DBAPIError:
@@ -182,12 +191,21 @@ class SqlRowDeleter:
                 return replace(effect, replayed=who != work.by)
             raise
 
-    def _divided(self, plan: Plan, task: RowTask, grown: _TooMany) -> Divided | Failure:
+    def _divided(self, plan: Plan, task: RowTask, size: int, why: str) -> Divided | Failure:
         with self._database.reading() as connection:
-            cut = parts(connection, plan.target, task, grown.size)
-        if len(cut) < 2:  # one part would be this very batch
-            return Failure(FailureClass.TRANSIENT, f"{plan.target.table}: {_SHRANK}")
-        return Divided(cut, grown.why)
+            cut = parts(connection, plan.target, task, size)
+            if len(cut) < 2:  # one part would be this very batch
+                return Failure(FailureClass.TRANSIENT, f"{plan.target.table}: {_SHRANK}")
+            return Divided(shared(connection, plan.target, task, cut), why)
+
+    def _halved(self, plan: Plan, task: RowTask) -> Effect | Divided | Failure:
+        """What becomes of a batch with more dependents than were counted: it goes on in halves, and
+        of a single row nothing is removed. The next plan counts that row again."""
+        with self._database.reading() as connection:
+            cut = halves(connection, plan.target, task)
+            if len(cut) < 2:
+                return Effect(Outcome.CHANGED, 0)
+            return Divided(shared(connection, plan.target, task, cut), _MORE)
 
     def _replayed(self, plan: Plan, task: RowTask) -> Effect | Failure:
         if (found := self._record(plan, task)) is None:
@@ -236,26 +254,31 @@ class _Transaction:
 
     def _change(self, connection: sa.Connection) -> Effect:
         most = self.task.batch.rows
-        dependents: dict[str, int] = {}
+        sweep = Sweep(connection, self.task.batch.dependents, self._selected)
         if self.plan.node.alone and not self._archives:
             deletion = self.plan.deletion(self.task.cutoff)
             rows = executed(connection, deletion.statement, deletion.ends(self.task.batch))
             if rows > most:
                 raise _TooMany(most, _GREW)
         else:
-            rows, dependents = self._row_by_row(connection)
+            try:
+                rows = self._row_by_row(connection, sweep)
+            except MoreDependents as more:
+                raise _More from more
         # What is still there, and meant, is there because something keeps it.
         blocked = 0 if rows >= most else self._count(connection)
         if not rows and blocked:
             raise _AllBlocked(blocked)
         archived = rows if self._archives else 0
         outcome = completion.outcome(rows, archived)
-        return Effect(outcome, rows, dependents, archived, blocked)
+        if self._archives:  # which are counted with the others then
+            sweep.removed.pop(str(self.plan.node.table), None)
+        removed = {table: n for table, n in sweep.removed.items() if n}
+        return Effect(outcome, rows, removed, archived, blocked, changed=sweep.changed)
 
-    def _row_by_row(self, connection: sa.Connection) -> tuple[int, dict[str, int]]:
+    def _row_by_row(self, connection: sa.Connection, sweep: Sweep) -> int:
         """Lock the rows, archive them, and delete exactly these, after what refers to them."""
         node, most = self.plan.node, self.task.batch.rows
-        sweep = Sweep(connection)
         filing = None if self.digest is None else Filing(connection, self.plan.target, node)
         values: Sequence[Row] = ()
         if filing is None:
@@ -269,6 +292,8 @@ class _Transaction:
             raise _Changed
         there = sum(len(layer) for layer in layers)
         sweep.refuse_own(node, [row for layer in layers for row in layer])
+        if there > len(rows):
+            sweep.count(node.table, there - len(rows))
         archive = self.plan.target.archive
         if archive is not None:
             keys = [row for layer in layers for row in node.project(layer, node.identity)]
@@ -278,9 +303,7 @@ class _Transaction:
             if len(rows) == 1:
                 raise _AllBlocked(1)
             raise _TooMany((len(rows) + 1) // 2, _KEPT)
-        went = there if self._archives else len(rows)
-        sweep.counts[str(node.table)] += there - went
-        return went, {table: n for table, n in sweep.counts.items() if n}
+        return there if self._archives else len(rows)
 
     def _count(self, connection: sa.Connection) -> int:
         rows = sa.select(sa.func.count()).select_from(self.plan.target.table).where(self._meant)
@@ -289,6 +312,11 @@ class _Transaction:
     @property
     def _archives(self) -> bool:
         return self.digest is not None or self.plan.target.archive is not None
+
+    @property
+    def _selected(self) -> Selected:
+        target = self.plan.target
+        return Selected(target.table, target.key, target.eligible(self.task.cutoff))
 
     @property
     def _meant(self) -> sa.ColumnElement[bool]:

@@ -1,4 +1,4 @@
-"""Rows that refer to the rows of a batch, and so have to go before them.
+"""Rows that refer to the rows of a batch, and so have to be removed before them.
 
 Sets of rows are fixed by reading their keys under a lock, never by asking a condition again: a
 trigger that counts children changes their parent, and a `where` may ask about the very rows that
@@ -6,19 +6,16 @@ were deleted a moment ago.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from bestbefore.adapters.rows.keys import Key, chosen, deleted
-from bestbefore.adapters.rows.references import (
-    LEFT_TO_THE_DATABASE,
-    Reference,
-    references,
-)
+from bestbefore.adapters.rows.references import Allowance, Reference, id_of, references
 from bestbefore.domain.failure import Failure, FailureClass
+from bestbefore.domain.rows import DependentRows
 from bestbefore.ports.objects import StoreError
 
 _PAGE = 10_000
@@ -26,11 +23,13 @@ _PAGE = 10_000
 
 _MOST_LAYERS = 1_000
 
-_CASCADE = "CASCADE"
+
+class MoreDependents(Exception):
+    """More rows of another table would be removed or changed than were counted for the batch."""
 
 
 class Branch(NamedTuple):
-    """Rows of another table that go first, and what of those refers to them."""
+    """Rows of another table that are removed first, and what of those refers to them."""
 
     reference: Reference
     node: "Node"
@@ -38,30 +37,47 @@ class Branch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A table whose rows go.
+    """A table whose rows are removed.
 
-    ``identity`` tells its rows apart. ``own`` are its foreign keys to itself. ``cascades`` are
-    those of tables whose rows nobody gave up, and which the database would delete all the same:
-    what they refer to is not eligible, but somebody may insert one at the last moment.
+    ``identity`` tells its rows apart. ``own`` are the foreign keys to itself whose rows are removed
+    with the rows they refer to. By ``changes`` the database empties references, which is counted.
+    ``guards`` are those by which it would remove or change rows of tables that are not allowed to
+    lose any: what they refer to is not eligible, but a reference may come at the last moment.
     """
 
     table: sa.Table
     identity: tuple[sa.Column[Any], ...]
     branches: tuple[Branch, ...] = ()
     own: tuple[Reference, ...] = ()
-    cascades: tuple[Reference, ...] = ()
+    guards: tuple[Reference, ...] = ()
+    changes: tuple[Reference, ...] = ()
 
     @property
     def alone(self) -> bool:
-        """Whether nothing has to be looked at before its rows go."""
-        return not (self.branches or self.own or self.cascades)
+        """Whether nothing has to be looked at before its rows are removed."""
+        return not (self.branches or self.own or self.guards or self.changes)
+
+    @property
+    def takes_along(self) -> bool:
+        """Whether rows beside its own may be removed or changed."""
+        return bool(self.branches or self.own or self.changes)
 
     @property
     def columns(self) -> list[sa.Column[Any]]:
         """What has to be known of a row: its identity, then what is referred to."""
         into = [branch.reference for branch in self.branches]
-        referred = [column for ref in (*into, *self.own, *self.cascades) for column in ref.referred]
-        return list(dict.fromkeys([*self.identity, *referred]))
+        inward = (*into, *self.own, *self.guards, *self.changes)
+        needed = [column for reference in inward for column in reference.needed]
+        return list(dict.fromkeys([*self.identity, *needed]))
+
+    def tables(self) -> "tuple[list[sa.Table], list[sa.Table]]":
+        """The tables that lose rows, this one first, and those that lose references."""
+        removed, changed = [self.table], [reference.table for reference in self.changes]
+        for branch in self.branches:
+            below = branch.node.tables()
+            removed += below[0]
+            changed += below[1]
+        return removed, changed
 
     def project(self, rows: Sequence[Key], columns: Sequence[sa.Column[Any]]) -> list[Key]:
         """Of *rows* over `columns`, just *columns*."""
@@ -74,35 +90,91 @@ def tree(
     connection: sa.Connection,
     table: sa.Table,
     identity: Sequence[sa.Column[Any]],
-    goes: Callable[[sa.Table], bool],
+    allowed: Allowance,
 ) -> Node:
-    """*table* with all that refers to it, over any number of steps, of tables that *goes* names.
+    """*table* with all that refers to it, over any number of steps, as far as it is *allowed* to
+    lose or change rows.
 
     There are no circles: `references.keepers` has refused them.
     """
-    branches, own, cascades = [], [], []
+    branches: list[Branch] = []
+    own: list[Reference] = []
+    guards: list[Reference] = []
+    changes: list[Reference] = []
     for reference in references(connection, table):
         child = reference.table
-        if reference.on_delete in LEFT_TO_THE_DATABASE:
-            continue
-        if child is table:
+        if child is table and not (reference.changes and allowed.allows(table)):
             own.append(reference)
-        elif goes(child):
+        elif not allowed.allows(child):
+            if reference.silent:
+                guards.append(reference)
+        elif reference.changes:
+            changes.append(reference)
+        else:
             key = tuple(child.primary_key.columns) or reference.columns
-            branches.append(Branch(reference, tree(connection, child, key, goes)))
-        elif reference.on_delete == _CASCADE:
-            cascades.append(reference)
-    return Node(table, tuple(identity), tuple(branches), tuple(own), tuple(cascades))
+            branches.append(Branch(reference, tree(connection, child, key, allowed)))
+    return Node(table, tuple(identity), tuple(branches), tuple(own), tuple(guards), tuple(changes))
+
+
+class Selected(NamedTuple):
+    """Rows of ``table`` that the policy itself removes: those for which ``condition`` holds."""
+
+    table: sa.Table
+    key: tuple[sa.Column[Any], ...]
+    condition: sa.ColumnElement[bool]
+
+    def is_of(self, table: sa.Table) -> bool:
+        return id_of(table) == id_of(self.table)
+
+    def left_out(
+        self, connection: sa.Connection, child: sa.Table, condition: sa.ColumnElement[bool]
+    ) -> set[Key]:
+        """Keys of the rows of *child*, which is the same table, that *condition* chooses, without
+        those that are selected."""
+        chosen_rows = sa.select(*(child.c[column.key] for column in self.key)).where(condition)
+        found = {tuple(row) for row in connection.execute(chosen_rows)}
+        for keys in chosen(connection, self.key, list(found)):
+            selected = sa.select(*self.key).where(keys, self.condition)
+            found.difference_update(tuple(row) for row in connection.execute(selected))
+        return found
 
 
 class Sweep:
-    """Deletes rows and what refers to them, within one transaction. ``counts`` is what of other
-    tables went, by table. Without *lock* it only looks."""
+    """Deletes rows and what refers to them, within one transaction, and counts it by table:
+    ``removed`` and ``changed`` rows of other tables. Without *lock* it only looks.
 
-    def __init__(self, connection: sa.Connection, *, lock: bool = True) -> None:
+    Raises MoreDependents once either would be more than *counted*; without that there is no limit.
+    Rows that are *selected* themselves do not count as changed.
+    """
+
+    def __init__(
+        self,
+        connection: sa.Connection,
+        counted: Sequence[DependentRows] | None = None,
+        selected: "Selected | None" = None,
+        *,
+        lock: bool = True,
+    ) -> None:
         self._connection = connection
         self._lock = lock
-        self.counts: Counter[str] = Counter()
+        self._selected = selected
+        self._most = None if counted is None else {one.table: one for one in counted}
+        self._changed: dict[str, set[Key]] = {}
+        self.removed: Counter[str] = Counter()
+
+    @property
+    def changed(self) -> dict[str, int]:
+        """Rows of other tables that lost their reference."""
+        return {table: len(rows) for table, rows in self._changed.items() if rows}
+
+    def count(self, table: sa.Table, rows: int) -> None:
+        """Note that *rows* of *table* are removed beside those of the batch itself."""
+        self.removed[str(table)] += rows
+        if self._most is not None and self.removed[str(table)] > self._planned(table).removed:
+            raise MoreDependents(str(table))
+
+    def _planned(self, table: sa.Table) -> DependentRows:
+        return (self._most or {}).get(str(table), DependentRows(str(table)))
 
     def pick(
         self, node: Node, condition: sa.ColumnElement[bool], limit: int | None = None
@@ -131,7 +203,7 @@ class Sweep:
                     Failure(
                         FailureClass.DEPENDENCY,
                         f"{node.table}: a chain of more than {_MOST_LAYERS:,} rows, each of which "
-                        "refers to the next, would have to go at once; delete some by hand",
+                        "refers to the next, would have to be removed at once; delete some by hand",
                     )
                 )
             depth.update(dict.fromkeys(newest, step))
@@ -141,9 +213,9 @@ class Sweep:
         return found[::-1]
 
     def remove(self, node: Node, layers: Sequence[Sequence[Key]]) -> int:
-        """Delete rows of *node*, layer by layer, once what refers to them is gone.
+        """Delete rows of *node*, layer by layer, once what refers to them is removed.
 
-        Returns how many went: fewer where a trigger or row security keeps some.
+        Returns how many were: fewer where a trigger or row security keeps some.
         """
         self._clear(node, [row for layer in layers for row in layer])
         gone = 0
@@ -153,50 +225,89 @@ class Sweep:
                 gone += deleted(self._connection, node.table, condition)
         return gone
 
-    def refuse_cascades(self, node: Node, rows: Sequence[Key]) -> None:
-        """Raise StoreError where the database would delete rows that nobody gave up."""
-        for reference in node.cascades:
-            values = node.project(rows, reference.referred)
-            for condition in chosen(self._connection, reference.columns, values):
+    def refuse_guarded(self, node: Node, rows: Sequence[Key]) -> None:
+        """Raise StoreError where the database would remove or change rows of tables that are not
+        allowed to lose any."""
+        for reference in node.guards:
+            for condition in self._referring_to(node, reference, rows):
                 there = sa.select(sa.literal(1)).select_from(reference.table).where(condition)
                 if self._connection.execute(there.limit(1)).first() is not None:
-                    raise StoreError(_not_given_up(node, reference))
+                    raise StoreError(_not_allowed(node, reference))
 
     def refuse_own(self, node: Node, rows: Sequence[Key]) -> None:
-        """Raise StoreError where rows of the table itself would go that are not among *rows*."""
+        """Raise StoreError where rows of the table itself that are not among *rows* would be
+        removed or changed."""
         identities = set(node.project(rows, node.identity))
         for reference in node.own:
-            if reference.on_delete != _CASCADE:
+            if not reference.silent:
                 continue  # the database refuses by itself
             found = self._referring(node, [reference], rows, None)
             if not identities.issuperset(node.project(found, node.identity)):
-                raise StoreError(_not_given_up(node, reference))
+                raise StoreError(_not_allowed(node, reference))
 
     def _clear(self, node: Node, rows: Sequence[Key]) -> None:
-        self.refuse_cascades(node, rows)
+        self.refuse_guarded(node, rows)
         for reference, child in node.branches:
-            values = node.project(rows, reference.referred)
-            for condition in chosen(self._connection, reference.columns, values):
-                self.counts[str(child.table)] += self._clear_from(child, condition)
+            for condition in self._referring_to(node, reference, rows):
+                self._clear_from(child, condition)
+        for reference in node.changes:
+            self._note_changed(node, reference, rows)
 
-    def _clear_from(self, child: Node, condition: sa.ColumnElement[bool]) -> int:
+    def _note_changed(self, node: Node, reference: Reference, rows: Sequence[Key]) -> None:
+        """Count the rows that the database changes when *rows* are deleted."""
+        child = reference.table
+        found = self._changed.setdefault(str(child), set())
+        most = None if self._most is None else self._planned(child).changed
+        itself = self._selected is not None and self._selected.is_of(child)
+        for condition in self._referring_to(node, reference, rows):
+            if itself and self._selected is not None:
+                found.update(self._selected.left_out(self._connection, child, condition))
+                continue
+            picked = sa.select(*(child.primary_key.columns or child.c)).where(condition)
+            # As many as it takes to know that there are too many.
+            picked = picked.limit(None if most is None else most + 1)
+            found.update(tuple(row) for row in self._connection.execute(picked))
+        if most is not None and len(found) > most:
+            raise MoreDependents(str(child))
+
+    def _clear_from(self, child: Node, condition: sa.ColumnElement[bool]) -> None:
         if child.alone:
-            return deleted(self._connection, child.table, condition)
-        gone = 0
+            self._refuse_more(child.table, condition)
+            self.count(child.table, deleted(self._connection, child.table, condition))
+            return
         while rows := self.pick(child, condition, _PAGE):
             layers = self.layers(child, rows)
             there = sum(len(layer) for layer in layers)
+            self.count(child.table, there)
             went = self.remove(child, layers)
-            gone += went
             if went < there:
                 raise StoreError(
                     Failure(
                         FailureClass.DEPENDENCY,
                         f"{child.table}: a trigger or row security keeps {there - went} of "
-                        f"{there} rows that would have to go first; look at both",
+                        f"{there} rows that would have to be removed first; look at both",
                     )
                 )
-        return gone
+
+    def _refuse_more(self, table: sa.Table, condition: sa.ColumnElement[bool]) -> None:
+        """Raise MoreDependents before a statement that would delete more than was counted."""
+        if self._most is None:
+            return
+        left = self._planned(table).removed - self.removed[str(table)]
+        some = sa.select(sa.literal(1).label("one")).select_from(table).where(condition)
+        rows = sa.select(sa.func.count()).select_from(some.limit(left + 1).subquery())
+        if self._connection.execute(rows).scalar_one() > left:
+            raise MoreDependents(str(table))
+
+    def _referring_to(
+        self, node: Node, reference: Reference, rows: Sequence[Key]
+    ) -> Iterator[sa.ColumnElement[bool]]:
+        """Conditions that together choose the rows that refer to *rows* of *node*."""
+        if reference.relation is not None:
+            place = node.columns.index(reference.relation)
+            rows = [row for row in rows if row[place] in reference.relations]
+        values = node.project(rows, reference.referred)
+        yield from chosen(self._connection, reference.compared(reference.table), values)
 
     def _referring(
         self,
@@ -212,16 +323,15 @@ class Sweep:
                 *(a == b for a, b in zip(reference.columns, reference.referred, strict=True))
             )
             others = sa.not_(itself) if only is None else sa.and_(sa.not_(itself), only)
-            values = node.project(rows, reference.referred)
-            for condition in chosen(self._connection, reference.columns, values):
+            for condition in self._referring_to(node, reference, rows):
                 found.update(dict.fromkeys(self.pick(node, sa.and_(condition, others))))
         return list(found)
 
 
-def _not_given_up(node: Node, reference: Reference) -> Failure:
+def _not_allowed(node: Node, reference: Reference) -> Failure:
     return Failure(
         FailureClass.DEPENDENCY,
         f"{node.table}: rows of {reference.table} that have to stay refer to it, and the database "
-        f"would delete them as well ({reference.name}, ON DELETE CASCADE); list that table under "
-        "`dependents` if they may go",
+        f"would remove or change them as well ({reference.name}, ON DELETE {reference.on_delete}); "
+        "list that table under `dependents` if it may",
     )

@@ -1,4 +1,4 @@
-"""Rows that refer to rows of the same table: none may go while something below it stays."""
+"""Rows that refer to rows of the same table: none is removed while something below it stays."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ def some_stay_below(
 ) -> Condition:
     """Whether *goes* does not hold for some row that refers to a row of *table* by *own*, over any
     number of steps. A row that refers to itself does not keep itself."""
-    needed = {*key, *(column for ref in own for column in (*ref.columns, *ref.referred))}
+    needed = {*key, *(column for ref in own for column in (*ref.columns, *ref.needed))}
     columns = [column for column in table.c if column in needed]
     rows = sa.select(*columns, sa.case((goes, 1), else_=0).label("goes")).select_from(table)
     if dialect.asks_recursively:
@@ -62,14 +62,6 @@ def _refers(
     child: Any, parent: Any, key: Sequence[sa.Column[Any]], own: Sequence["Reference"]
 ) -> Condition:
     """Whether a row of *child* refers to one of *parent* that is another row."""
-    links = (
-        sa.and_(
-            *(
-                child.c[column.name] == parent.c[referred.name]
-                for column, referred in zip(ref.columns, ref.referred, strict=True)
-            )
-        )
-        for ref in own
-    )
-    itself = sa.and_(*(child.c[column.name] == parent.c[column.name] for column in key))
+    links = (ref.refers(child, parent) for ref in own)
+    itself = sa.and_(*(child.c[column.key] == parent.c[column.key] for column in key))
     return sa.and_(sa.or_(*links), sa.not_(itself))

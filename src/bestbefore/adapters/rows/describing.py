@@ -25,7 +25,7 @@ def described(
 ) -> tuple[TableFacts, Target]:
     """See `RowReader.describe`."""
     target = reflect(connection, source, walk)
-    refuse_unrelated(connection, target.dialect, source, target.table, target.goes)
+    refuse_unrelated(connection, target.dialect, source, target.table, target.allowed)
     fate(connection, source, target)  # or it is refused
     now = target.dialect.now(connection)
     if not source.allow_full_scan:
@@ -76,7 +76,7 @@ def _lost(connection: sa.Connection, source: RowSource, target: Target) -> Itera
     if source.archive is None:
         return
     inward = references(connection, target.table)
-    for table in unarchived(target.table, inward, target.goes):
+    for table in unarchived(target.table, inward, target.allowed):
         yield Finding(
             "dependents-unarchived",
             Level.WARNING,

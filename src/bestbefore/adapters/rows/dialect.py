@@ -81,6 +81,10 @@ class ForeignKey(NamedTuple):
 
     ``on_delete`` is as in SQL: ``NO ACTION``, ``RESTRICT``, ``CASCADE``, ``SET NULL`` or
     ``SET DEFAULT``. ``indexed`` says that an index of the child begins with ``columns``.
+    ``unique`` says that at most one row of the parent has the values that a child refers to.
+    ``collations`` are those of the ``referred`` columns where comparing as the child would is not
+    the same. ``relations`` are the OIDs of the partitions that it refers to, where it does not
+    refer to the whole table. ``unseen`` says why rows of the child may not be visible to us.
     """
 
     name: str
@@ -90,6 +94,20 @@ class ForeignKey(NamedTuple):
     referred: Sequence[str]
     on_delete: str
     indexed: bool
+    unique: bool = True
+    collations: Sequence[str | None] = ()
+    relations: Sequence[int] = ()
+    unseen: str | None = None
+
+
+class Below(NamedTuple):
+    """A table whose rows are rows of another table too: a partition of it, or one that inherits
+    from it, over any number of steps."""
+
+    oid: int
+    schema: str
+    name: str
+    is_partition: bool
 
 
 class Unusable(Exception):
@@ -158,6 +176,35 @@ class Dialect(ABC):
         self, connection: sa.Connection, schema: str, table: str
     ) -> Sequence[ForeignKey]:
         """Foreign keys of any table, in any schema, that refer to a table."""
+
+    def below(self, connection: sa.Connection, schema: str, table: str) -> Sequence[Below]:  # noqa: ARG002
+        """Partitions and inheritance children of a table, over any number of steps."""
+        return ()
+
+    def row_security(self, connection: sa.Connection, schema: str, table: str) -> bool:  # noqa: ARG002
+        """Whether row security decides which rows of a table we see and delete."""
+        return False
+
+    @abstractmethod
+    def triggers(
+        self, connection: sa.Connection, schema: str, table: str, event: str
+    ) -> Sequence[str]:
+        """What the database runs when rows of a table, or of one `below` it, meet *event*, which is
+        ``DELETE`` or ``UPDATE``: triggers and rules, each as ``table: name``."""
+
+    def hidden_foreign_keys(
+        self, connection: sa.Connection, schema: str, table: str  # noqa: ARG002
+    ) -> str | None:  # fmt: skip
+        """Why foreign keys to a table may be hidden from us, and the grant that shows them; None
+        where all of them are seen."""
+        return None
+
+    def hidden_triggers(
+        self, connection: sa.Connection, schema: str, table: str  # noqa: ARG002
+    ) -> str | None:  # fmt: skip
+        """Why triggers of a table may be hidden from us, and the grant that shows them; None where
+        all of them are seen."""
+        return None
 
     # -- values
 

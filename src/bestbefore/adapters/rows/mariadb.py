@@ -55,6 +55,14 @@ _AS_IT_COMES = (
 and without foreign keys rows would lose what they refer to."""
 
 
+_TRIGGERS = sa.text("""
+    SELECT CONCAT(EVENT_OBJECT_SCHEMA, '.', EVENT_OBJECT_TABLE, ': ', TRIGGER_NAME)
+    FROM information_schema.TRIGGERS WHERE EVENT_MANIPULATION = :event
+        AND EVENT_OBJECT_SCHEMA = :schema AND EVENT_OBJECT_TABLE = :table
+    ORDER BY TRIGGER_NAME
+""")
+
+
 class Mariadb(MariadbCatalog):
     """MariaDB 10.6 and newer, MySQL 8 and newer, through PyMySQL."""
 
@@ -77,7 +85,10 @@ class Mariadb(MariadbCatalog):
             settings = [
                 _AS_IT_COMES,
                 "SET time_zone = '+00:00'",
-                "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+                # Statements that only look see one state of the data, so that what is counted
+                # beside a batch belongs to its rows.
+                "SET SESSION TRANSACTION ISOLATION LEVEL "
+                + ("REPEATABLE READ" if access.read_only else "READ COMMITTED"),
                 f"SET SESSION innodb_lock_wait_timeout = {access.lock}",
                 f"SET SESSION lock_wait_timeout = {access.lock}",
                 f"SET SESSION max_statement_time = {access.statement}"
@@ -103,6 +114,12 @@ class Mariadb(MariadbCatalog):
 
     def now(self, connection: sa.Connection) -> datetime:
         return in_utc(connection.exec_driver_sql("SELECT utc_timestamp(6)").scalar_one())
+
+    def triggers(
+        self, connection: sa.Connection, schema: str, table: str, event: str
+    ) -> Sequence[str]:
+        named = {"schema": schema, "table": table, "event": event}
+        return connection.execute(_TRIGGERS, named).scalars().all()
 
     def keyable(self, column: Column) -> None:
         if _base(column) not in _KEYABLE:

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from bestbefore.adapters.rows import completion
 from bestbefore.adapters.rows.deletion import Deletion
-from bestbefore.adapters.rows.dependents import Node, tree
+from bestbefore.adapters.rows.dependents import Node
 from bestbefore.adapters.rows.engine import Database
 from bestbefore.adapters.rows.table import Target, reflect
 from bestbefore.domain.rows import RowBatch, RowSource, Walk
@@ -18,12 +18,16 @@ _SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How rows of one source go. ``records`` is None where the target database gets none."""
+    """How rows of one source are removed. ``records`` is None where the database gets none."""
 
     target: Target
-    node: Node
     records: sa.Table | None
     _deletions: dict[datetime, Deletion] = field(default_factory=dict, compare=False)
+
+    @property
+    def node(self) -> Node:
+        """What is removed and changed with the rows of the table."""
+        return self.target.node
 
     def deletion(self, cutoff: datetime) -> Deletion:
         """What deletes the rows of batches with *cutoff*."""
@@ -35,9 +39,8 @@ class Plan:
 def plan_of(connection: sa.Connection, source: RowSource, walk: Walk | None = None) -> Plan:
     """The plan for *source* as its table is now; the rest as for `reflect`."""
     target = reflect(connection, source, walk)
-    node = tree(connection, target.table, target.key, target.goes)
     records = None if source.ledger_only else completion.records_in(target.table.schema)
-    return Plan(target, node, records)
+    return Plan(target, records)
 
 
 class Plans:

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from bestbefore.adapters.rows.dialect import (
     CONNECT_SECONDS,
     Access,
+    Below,
     Column,
     Dialect,
     Expression,
@@ -101,27 +102,72 @@ _INDEXES = sa.text(f"""
     ORDER BY i.indisprimary DESC, ic.relname
 """)  # noqa: S608  (as above)
 
-# A foreign key of a partitioned table is in the catalog once more for each partition.
+# The table, and everything whose rows are rows of it too.
+_TREE = f"""
+    WITH RECURSIVE tree (oid) AS (
+        SELECT c.oid {_OF_TABLE}
+        UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN tree ON i.inhparent = tree.oid
+    )
+"""  # noqa: S608  (as above)
+
+_BELOW = sa.text(f"""
+    {_TREE} SELECT c.oid, n.nspname, c.relname, c.relispartition
+    FROM tree JOIN pg_catalog.pg_class c ON c.oid = tree.oid
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE (n.nspname, c.relname) <> (:schema, :table) ORDER BY c.oid
+""")  # noqa: S608  (as above)
+
+# A foreign key of, or to, a partitioned table is in the catalog once more for each partition. One
+# that refers to a partition only is not: its rows are those of that partition and of its own ones.
 _FOREIGN_KEYS = sa.text(f"""
+    {_TREE}
     SELECT f.conname, kn.nspname, k.relname,
         ARRAY(SELECT a.attname::text FROM unnest(f.conkey) WITH ORDINALITY AS part (attnum, at)
             JOIN pg_catalog.pg_attribute a ON a.attrelid = k.oid AND a.attnum = part.attnum
             ORDER BY part.at),
         ARRAY(SELECT a.attname::text FROM unnest(f.confkey) WITH ORDINALITY AS part (attnum, at)
-            JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = part.attnum
+            JOIN pg_catalog.pg_attribute a
+                ON a.attrelid = f.confrelid AND a.attnum = part.attnum
             ORDER BY part.at),
         CASE f.confdeltype WHEN 'r' THEN 'RESTRICT' WHEN 'c' THEN 'CASCADE'
             WHEN 'n' THEN 'SET NULL' WHEN 'd' THEN 'SET DEFAULT' ELSE 'NO ACTION' END,
         EXISTS (SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = k.oid AND i.indisvalid
             AND i.indpred IS NULL
-            AND (i.indkey::int2[])[0:array_length(f.conkey, 1) - 1] @> f.conkey)
-    {_OF_TABLE}
-    JOIN pg_catalog.pg_constraint f ON f.confrelid = c.oid AND f.contype = 'f'
+            AND (i.indkey::int2[])[0:array_length(f.conkey, 1) - 1] @> f.conkey),
+        CASE WHEN f.confrelid <> (SELECT c.oid {_OF_TABLE}) THEN ARRAY(
+            WITH RECURSIVE part (oid) AS (
+                SELECT f.confrelid
+                UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN part
+                    ON i.inhparent = part.oid)
+            SELECT oid::int8 FROM part) ELSE '{{}}' END,
+        has_schema_privilege(kn.oid, 'USAGE') AND has_any_column_privilege(k.oid, 'SELECT'),
+        row_security_active(k.oid),
+        quote_ident(kn.nspname), quote_ident(k.relname), quote_ident(current_user)
+    FROM tree JOIN pg_catalog.pg_constraint f ON f.confrelid = tree.oid AND f.contype = 'f'
     JOIN pg_catalog.pg_class k ON k.oid = f.conrelid
     JOIN pg_catalog.pg_namespace kn ON kn.oid = k.relnamespace
     WHERE f.conparentid = 0
     ORDER BY kn.nspname, k.relname, f.conname
 """)  # noqa: S608  (as above)
+
+_TRIGGERS = sa.text(f"""
+    {_TREE}, named (oid, said) AS (
+        SELECT c.oid, quote_ident(n.nspname) || '.' || quote_ident(c.relname) || ': '
+        FROM tree JOIN pg_catalog.pg_class c ON c.oid = tree.oid
+        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    )
+    SELECT named.said || t.tgname
+    FROM named JOIN pg_catalog.pg_trigger t ON t.tgrelid = named.oid
+    WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' AND t.tgtype & :bit <> 0
+        AND coalesce(to_jsonb(t) ->> 'tgparentid', '0') = '0'
+    UNION ALL
+    SELECT named.said || r.rulename || ' (rule)' FROM named
+    JOIN pg_catalog.pg_rewrite r ON r.ev_class = named.oid
+    WHERE r.ev_type = :type AND r.ev_enabled <> 'D' AND r.rulename <> '_RETURN'
+    ORDER BY 1
+""")  # noqa: S608  (as above)
+_EVENTS = {"DELETE": {"bit": 8, "type": "4"}, "UPDATE": {"bit": 16, "type": "2"}}
+_ROW_SECURITY = sa.text(f"SELECT row_security_active(c.oid) {_OF_TABLE}")
 
 
 class Postgresql(Dialect):
@@ -137,9 +183,11 @@ class Postgresql(Dialect):
             # A statement prepared in one transaction is unknown in the session of the next.
             connect_args=given | {"client_encoding": "utf8", "prepare_threshold": None},
             # Part of BEGIN itself, whatever the role's defaults are. But who makes a role or a
-            # database read-only means us, too.
-            execution_options={"isolation_level": "READ COMMITTED"}
-            | ({"postgresql_readonly": True} if access.read_only else {}),
+            # database read-only means us, too. Statements that only look see one state of the
+            # data, so that what is counted beside a batch belongs to its rows.
+            execution_options={"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+            if access.read_only
+            else {"isolation_level": "READ COMMITTED"},
         )
         settings = _set(_settings(access)) + _WITH_FOREIGN_KEYS
 
@@ -197,8 +245,29 @@ class Postgresql(Dialect):
     def foreign_keys(
         self, connection: sa.Connection, schema: str, table: str
     ) -> Sequence[ForeignKey]:
-        rows = connection.execute(_FOREIGN_KEYS, {"schema": schema, "table": table})
-        return [ForeignKey(*row) for row in rows]
+        found = connection.execute(_FOREIGN_KEYS, {"schema": schema, "table": table})
+        return [
+            ForeignKey(
+                name, in_schema, child, columns, referred, on_delete, indexed,
+                relations=tuple(relations), unseen=_unseen(*seen),
+            )
+            for name, in_schema, child, columns, referred, on_delete, indexed, relations, *seen
+            in found
+        ]  # fmt: skip
+
+    def below(self, connection: sa.Connection, schema: str, table: str) -> Sequence[Below]:
+        rows = connection.execute(_BELOW, {"schema": schema, "table": table})
+        return [Below(*row) for row in rows]
+
+    def row_security(self, connection: sa.Connection, schema: str, table: str) -> bool:
+        named = {"schema": schema, "table": table}
+        return bool(connection.execute(_ROW_SECURITY, named).scalar_one())
+
+    def triggers(
+        self, connection: sa.Connection, schema: str, table: str, event: str
+    ) -> Sequence[str]:
+        named = {"schema": schema, "table": table}
+        return connection.execute(_TRIGGERS, named | _EVENTS[event]).scalars().all()
 
     def keyable(self, column: Column) -> None:
         """Every type goes through text and back, as what the settings of a transaction render."""
@@ -299,6 +368,23 @@ def _scans(node: Mapping[str, Any]) -> Iterator[str]:
         yield f"{kind} on {node.get('Relation Name') or node.get('Index Name')}"
     for child in node.get("Plans", ()):
         yield from _scans(child)
+
+
+def _unseen(
+    readable: bool, secured: bool, schema: str, name: str, role: str
+) -> str | None:  # fmt: skip
+    """Why rows of the table *name* may not be visible to *role*; None where all of them are."""
+    if not readable:
+        return (
+            f"this role may not read it: GRANT USAGE ON SCHEMA {schema} TO {role}; "
+            f"GRANT SELECT ON {schema}.{name} TO {role}"
+        )
+    if secured:
+        return (
+            "row security may hide rows of it from this role, and foreign keys reach hidden rows "
+            f"as well: give {role} a policy for all rows, or BYPASSRLS"
+        )
+    return None
 
 
 def _listed(values: object) -> str:

@@ -13,14 +13,14 @@ from bestbefore.adapters.rows.engine import Database
 from bestbefore.adapters.rows.errors import failure_of
 from bestbefore.adapters.rows.gaps import gaps
 from bestbefore.adapters.rows.partitions import whole
-from bestbefore.adapters.rows.seeing import among, seen
+from bestbefore.adapters.rows.seeing import among, seen, shown
 from bestbefore.adapters.rows.slices import cut
 from bestbefore.adapters.rows.table import Target, base_table, reflect
 from bestbefore.adapters.rows.timestamps import FUTURE
 from bestbefore.domain.finding import Finding
-from bestbefore.domain.rows import RowSource, Walk
+from bestbefore.domain.rows import RowBatch, RowSource, Walk
 from bestbefore.ports.objects import KeyRange, StoreError
-from bestbefore.ports.rows import RowSeen, Slice, TableFacts, TableRefused, Whole
+from bestbefore.ports.rows import RowSeen, RowsShown, Slice, TableFacts, TableRefused, Whole
 
 
 class SqlRowReader:
@@ -66,6 +66,13 @@ class SqlRowReader:
         """See `RowReader.slice`."""
         with self._looking(source, facts) as (connection, target):
             return cut(connection, target, cutoff, gap, size, most, since)
+
+    def show(
+        self, source: RowSource, facts: TableFacts, cutoff: datetime, batch: RowBatch
+    ) -> RowsShown:
+        """See `RowReader.show`."""
+        with self._looking(source, facts) as (connection, target):
+            return shown(connection, target, cutoff, batch)
 
     def kept(self, source: RowSource, facts: TableFacts) -> Mapping[str, int]:
         """See `RowReader.kept`."""
@@ -117,11 +124,11 @@ class SqlRowReader:
             except sa.exc.DataError:
                 return None
 
-    def check(self, source: RowSource) -> Sequence[Finding]:
+    def check(self, source: RowSource, cutoff: datetime) -> Sequence[Finding]:
         """See `RowReader.check`."""
         with self._answering(source), self._database.counting() as connection:
             facts, target = described(connection, source, None)
-            return list(findings(connection, target, facts))
+            return list(findings(connection, source, target, facts, cutoff))
 
     @contextmanager
     def _answering(self, source: RowSource) -> Iterator[None]:

@@ -1,21 +1,26 @@
 """Foreign keys that refer to a table, in every schema, and which rows they keep."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.sql.elements import quoted_name
 
-from bestbefore.adapters.rows.dialect import Column, Condition, Dialect
+from bestbefore.adapters.rows.dialect import Column, Condition, Dialect, Expression, ForeignKey
 from bestbefore.adapters.rows.dialects import dialect_of
 from bestbefore.adapters.rows.names import find
 from bestbefore.domain.rows import RowSource
 from bestbefore.ports.objects import StoreError
 from bestbefore.ports.rows import TableRefused
 
-LEFT_TO_THE_DATABASE = frozenset({"SET NULL", "SET DEFAULT"})
-"""What happens to rows whose row is gone, without their going or keeping it."""
+_CHANGES = frozenset({"SET NULL", "SET DEFAULT"})
+
+TABLEOID = "tableoid"
+"""The system column of PostgreSQL that tells in which partition a row lies."""
+
+TableId = tuple[str, str]
+"""The schema and the name of a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +28,10 @@ class Reference:
     """A foreign key: ``columns`` of ``table``, the child, refer to ``referred`` of the parent.
 
     ``on_delete`` is as in SQL: ``NO ACTION``, ``RESTRICT``, ``CASCADE``, ``SET NULL`` or
-    ``SET DEFAULT``. ``indexed`` says that an index of the child begins with ``columns``.
+    ``SET DEFAULT``. ``indexed`` says that an index of the child begins with ``columns``; for
+    ``unique``, ``collations`` and ``unseen`` see `dialect.ForeignKey`. Where only some partitions
+    of the parent are referred to, ``relations`` are their OIDs and ``relation`` is the column of
+    the parent that holds a row's.
     """
 
     name: str
@@ -32,11 +40,52 @@ class Reference:
     referred: tuple[sa.Column[Any], ...]
     on_delete: str
     indexed: bool
+    unique: bool = True
+    collations: tuple[str | None, ...] = ()
+    relations: tuple[int, ...] = ()
+    relation: sa.Column[Any] | None = None
+    unseen: str | None = None
+
+    @property
+    def changes(self) -> bool:
+        """Whether rows of the child stay when their row is deleted, and lose their reference."""
+        return self.on_delete in _CHANGES
+
+    @property
+    def silent(self) -> bool:
+        """Whether the database removes or changes rows of the child by itself."""
+        return self.changes or self.on_delete == "CASCADE"
+
+    @property
+    def needed(self) -> tuple[sa.Column[Any], ...]:
+        """What has to be known of a row of the parent to find the rows that refer to it."""
+        return self.referred if self.relation is None else (*self.referred, self.relation)
+
+    def compared(self, child: sa.FromClause) -> list[Expression]:
+        """The columns of *child*, the table or an alias of it, as the database compares them."""
+        columns: list[Expression] = [child.c[column.key] for column in self.columns]
+        for place, collation in enumerate(self.collations):
+            if collation is not None:
+                columns[place] = sa.collate(columns[place], collation)
+        return columns
+
+    def joined(self, child: sa.FromClause, parent: Sequence[Expression]) -> Condition:
+        """Whether a row of *child* refers to the row whose `needed` are *parent*."""
+        pairs = zip(parent, self.compared(child), strict=False)
+        same = [above == below for above, below in pairs]
+        if self.relation is not None:
+            same.append(parent[-1].in_(self.relations))
+        return sa.and_(*same)
+
+    def refers(self, child: sa.FromClause, parent: sa.FromClause) -> Condition:
+        """Whether a row of *child* refers to one of *parent*: the tables, or aliases of them."""
+        return self.joined(child, [parent.c[column.key] for column in self.needed])
 
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """Rows of ``table`` that keep the rows they refer to, directly or over rows that would go.
+    """Rows of ``table`` that keep the rows they refer to, directly or over rows that would be
+    removed with them.
 
     ``exists`` says that there is one for a row of the table in question.
     """
@@ -45,24 +94,54 @@ class Keeper:
     exists: Condition
 
 
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """Which tables may lose or change rows with the rows they refer to: those in ``named``, or,
+    without it, all of them. Partitions of a table are meant with it. ``governed`` have a policy of
+    their own, and lose none."""
+
+    named: frozenset[TableId] | None
+    governed: frozenset[TableId] = frozenset()
+
+    def allows(self, table: sa.Table) -> bool:
+        """Whether rows of *table* may be removed or changed."""
+        if id_of(table) in self.governed:
+            return False
+        return self.named is None or id_of(table) in self.named
+
+
+def id_of(table: sa.Table) -> TableId:
+    return str(table.schema), table.name
+
+
 def references(connection: sa.Connection, table: sa.Table) -> Sequence[Reference]:
-    """Every foreign key that refers to *table*; its own to itself among them."""
+    """Every foreign key that refers to *table*, or to a partition of it; its own to itself among
+    them. Raises TableRefused for one that the database could not follow."""
     dialect = dialect_of(connection)
-    found = []
-    for key in dialect.foreign_keys(connection, str(table.schema), table.name):
-        itself = (key.schema, key.table) == (table.schema, table.name)
-        child = table if itself else table_of(connection, dialect, key.schema, key.table)
-        found.append(
-            Reference(
-                key.name,
-                child,
-                tuple(_column(child, name) for name in key.columns),
-                tuple(_column(table, name) for name in key.referred),
-                key.on_delete,
-                key.indexed,
-            )
-        )
-    return found
+    keys = dialect.foreign_keys(connection, str(table.schema), table.name)
+    return [_reference(connection, dialect, table, key) for key in keys]
+
+
+def _reference(
+    connection: sa.Connection, dialect: Dialect, table: sa.Table, key: ForeignKey
+) -> Reference:
+    itself = (key.schema, key.table) == id_of(table)
+    child = table if itself else table_of(connection, dialect, key.schema, key.table)
+    if key.relations and TABLEOID not in table.c:
+        table.append_column(sa.Column(TABLEOID, sa.types.NullType(), key=TABLEOID, system=True))
+    return Reference(
+        key.name,
+        child,
+        tuple(_column(child, name) for name in key.columns),
+        tuple(_column(table, name) for name in key.referred),
+        key.on_delete,
+        key.indexed,
+        key.unique,
+        tuple(key.collations),
+        tuple(key.relations),
+        table.c[TABLEOID] if key.relations else None,
+        key.unseen,
+    )
 
 
 def table_of(
@@ -92,18 +171,34 @@ def table_of(
     )
 
 
-def dependents(
-    connection: sa.Connection, dialect: Dialect, source: RowSource
-) -> Callable[[sa.Table], bool]:
-    """Which tables' rows go with the rows that they refer to.
+def allowance(connection: sa.Connection, dialect: Dialect, source: RowSource) -> Allowance:
+    """Which tables may lose or change rows beside those of *source*.
 
     Raises StoreError where a table that ``dependents`` names is not there.
     """
+    governed = {
+        one
+        for name in source.governed
+        if (found := _there(connection, dialect, name))
+        for one in _with_partitions(connection, dialect, found)
+    }
     if source.dependents is None:
-        stay = {found for name in source.governed if (found := _there(connection, dialect, name))}
-        return lambda table: _id(table) not in stay
-    go = {_found(connection, dialect, name) for name in source.dependents}
-    return lambda table: _id(table) in go
+        return Allowance(None, frozenset(governed))
+    named = {
+        one
+        for name in source.dependents
+        for one in _with_partitions(connection, dialect, _found(connection, dialect, name))
+    }
+    return Allowance(frozenset(named), frozenset(governed))
+
+
+def _with_partitions(
+    connection: sa.Connection, dialect: Dialect, table: TableId
+) -> Iterator[TableId]:
+    yield table
+    for below in dialect.below(connection, *table):
+        if below.is_partition:
+            yield below.schema, below.name
 
 
 def refuse_unrelated(
@@ -111,95 +206,98 @@ def refuse_unrelated(
     dialect: Dialect,
     source: RowSource,
     table: sa.Table,
-    goes: Callable[[sa.Table], bool],
+    allowed: Allowance,
 ) -> None:
-    """Raise TableRefused where ``dependents`` names a table that would not go with *table*."""
+    """Raise TableRefused where ``dependents`` names a table that nothing leads to from *table*."""
     if not source.dependents:
         return
-    going = {_id(child) for child in _going(connection, table, goes)}
+    reached = {id_of(child) for child in _reached(connection, table, allowed)}
     for name in source.dependents:
-        if _found(connection, dialect, name) not in going:
+        found = _found(connection, dialect, name)
+        if reached.isdisjoint(_with_partitions(connection, dialect, found)):
             raise TableRefused(
-                f"{name}, under `dependents`, has no foreign key that leads to {source.table}, or "
-                "one that the database sets to NULL by itself; take it out"
+                f"{name}, under `dependents`, has no foreign key that leads to {source.table}; "
+                "take it out"
             )
 
 
-def _going(
-    connection: sa.Connection, table: sa.Table, goes: Callable[[sa.Table], bool]
-) -> Iterator[sa.Table]:
+def _reached(connection: sa.Connection, table: sa.Table, allowed: Allowance) -> Iterator[sa.Table]:
+    """Tables with a foreign key to *table*, over any number of steps of allowed ones; those that
+    have a policy of their own among them."""
     for reference in references(connection, table):
         child = reference.table
-        if child is not table and goes(child) and reference.on_delete not in LEFT_TO_THE_DATABASE:
-            yield child
-            yield from _going(connection, child, goes)
+        if child is table:
+            continue
+        yield child
+        if allowed.allows(child) and not reference.changes:
+            yield from _reached(connection, child, allowed)
 
 
 def keepers(
     connection: sa.Connection,
     table: sa.Table,
     inward: Sequence[Reference],
-    goes: Callable[[sa.Table], bool],
+    allowed: Allowance,
 ) -> Iterator[Keeper]:
-    """What of other tables keeps rows of *table*, found from its `references`, *inward*.
+    """What of other tables keeps rows of *table*, found from its `references`, *inward*: a row that
+    refers to it, whatever its foreign key does ON DELETE, unless its table is allowed to lose or
+    change rows.
 
-    O-FK-01: a row that something younger refers to stays, and its neighbours go. Asked as NOT
-    EXISTS and never as NOT IN, which a single NULL makes untrue for every row (O-FK-03).
+    O-FK-01: a row that something younger refers to stays, and its neighbours are removed. Asked as
+    NOT EXISTS and never as NOT IN, which a single NULL makes untrue for every row (O-FK-03).
 
     Raises TableRefused where rows of several tables refer to each other in a circle.
     """
-    yield from _keepers(connection, inward, goes, (), (table,))
+    yield from _keepers(connection, inward, allowed, (), (table,))
 
 
 def _keepers(
     connection: sa.Connection,
     inward: Sequence[Reference],
-    goes: Callable[[sa.Table], bool],
+    allowed: Allowance,
     way: tuple[Reference, ...],
     path: tuple[sa.Table, ...],
 ) -> Iterator[Keeper]:
     for reference in inward:
         child = reference.table
-        if reference.on_delete in LEFT_TO_THE_DATABASE or _id(child) == _id(path[-1]):
+        if id_of(child) == id_of(path[-1]):
             continue
-        if _id(child) in map(_id, path):
-            circle = " -> ".join(map(str, (*path, child)))
-            raise TableRefused(
-                f"rows of these tables refer to each other in a circle, so that none can go first: "
-                f"{circle}; have one of these foreign keys ON DELETE SET NULL"
-            )
         longer = (*way, reference)
-        if goes(child):
-            below = references(connection, child)
-            yield from _keepers(connection, below, goes, longer, (*path, child))
-        else:
+        circle = id_of(child) in map(id_of, path)
+        if circle and not reference.changes:
+            said = " -> ".join(map(str, (*path, child)))
+            raise TableRefused(
+                f"rows of these tables refer to each other in a circle, so that none can be "
+                f"removed first: {said}; have one of these foreign keys ON DELETE SET NULL"
+            )
+        if not allowed.allows(child):
             yield Keeper(str(child), _exists(longer, path[0]))
+        elif not reference.changes:
+            below = references(connection, child)
+            yield from _keepers(connection, below, allowed, longer, (*path, child))
 
 
-def _exists(way: Sequence[Reference], table: sa.Table) -> Condition:
-    """Whether a row of *table* is referred to along *way*."""
-    first, *others = way
-    rows = sa.select(sa.literal(1)).select_from(first.table).where(_joined(first))
-    for reference in others:
-        rows = rows.join(reference.table, _joined(reference))
-    return rows.correlate(table).exists()
+def _exists(way: Sequence[Reference], above: sa.FromClause, *outer: sa.FromClause) -> Condition:
+    """Whether a row of *above* is referred to along *way*. A row of the first table that the way
+    leads back to does not keep itself."""
+    reference, *others = way
+    first = outer[0] if outer else above
+    back = isinstance(first, sa.Table) and id_of(reference.table) == id_of(first)
+    child: sa.FromClause = reference.table.alias() if back else reference.table
+    rows = sa.select(sa.literal(1)).select_from(child).where(reference.refers(child, above))
+    if back and isinstance(first, sa.Table) and (key := list(first.primary_key.columns)):
+        rows = rows.where(sa.not_(sa.and_(*(child.c[c.key] == c for c in key))))
+    if others:
+        rows = rows.where(_exists(others, child, first))
+    return rows.correlate(above, *outer).exists()
 
 
-def _joined(reference: Reference) -> Condition:
-    pairs = zip(reference.columns, reference.referred, strict=True)
-    return sa.and_(*(child == parent for child, parent in pairs))
-
-
-def _id(table: sa.Table) -> tuple[str, str]:
-    return str(table.schema), table.name
-
-
-def _found(connection: sa.Connection, dialect: Dialect, name: str) -> tuple[str, str]:
+def _found(connection: sa.Connection, dialect: Dialect, name: str) -> TableId:
     relation = find(connection, dialect, name)
     return relation.schema, relation.name
 
 
-def _there(connection: sa.Connection, dialect: Dialect, name: str) -> tuple[str, str] | None:
+def _there(connection: sa.Connection, dialect: Dialect, name: str) -> TableId | None:
     """The table called *name*, None where there is none: another policy will say so."""
     try:
         return _found(connection, dialect, name)

@@ -17,9 +17,7 @@ from bestbefore.domain.finding import Finding, Level
 
 _PG_TABLE = sa.text("""
     SELECT has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'DELETE') AS deletes,
-        has_any_column_privilege(c.oid, 'UPDATE') AS locks, row_security_active(c.oid) AS secured,
-        c.relkind = 'r' AND EXISTS (
-            SELECT FROM pg_catalog.pg_inherits i WHERE i.inhparent = c.oid) AS inherited
+        has_any_column_privilege(c.oid, 'UPDATE') AS locks
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = :schema AND c.relname = :table
 """)
@@ -36,30 +34,6 @@ _MYSQL_CREATE = sa.text("""
         OR EXISTS (SELECT 1 FROM information_schema.SCHEMA_PRIVILEGES
             WHERE PRIVILEGE_TYPE = 'CREATE' AND :schema LIKE TABLE_SCHEMA)
 """)
-
-_TRIGGERS: Mapping[str, sa.TextClause] = {
-    "postgresql": sa.text("""
-        SELECT t.tgname FROM pg_catalog.pg_trigger t
-        JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid
-        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-        WHERE n.nspname = :schema AND c.relname = :table
-            AND NOT t.tgisinternal AND t.tgenabled <> 'D' AND t.tgtype & 8 <> 0
-        UNION ALL
-        SELECT r.rulename FROM pg_catalog.pg_rewrite r
-        JOIN pg_catalog.pg_class c ON c.oid = r.ev_class
-        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-        WHERE n.nspname = :schema AND c.relname = :table AND r.ev_type = '4'
-    """),
-    "mysql": sa.text("""
-        SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE EVENT_MANIPULATION = 'DELETE'
-            AND EVENT_OBJECT_SCHEMA = :schema AND EVENT_OBJECT_TABLE = :table
-    """),
-    "sqlite": sa.text("""
-        SELECT name FROM main.sqlite_master
-        WHERE type = 'trigger' AND tbl_name = :table COLLATE NOCASE AND 'main' = :schema
-            AND lower(replace(replace(sql, char(10), ' '), char(9), ' ')) LIKE '% delete %on %'
-    """),
-}
 
 
 class _Undone(Exception):
@@ -99,19 +73,10 @@ def _about(database: Database, table: sa.Table, *, locked: bool) -> Iterator[Fin
     named = {"schema": str(table.schema), "table": str(table.name)}
     with database.reading() as connection:
         kind = completion.kind_of(connection)
-        triggers = connection.execute(_TRIGGERS[kind], named).scalars().all()
         if kind == "postgresql":
             yield from _about_postgresql(connection, table, named, locked=locked)
     if kind != "postgresql":
         yield _probed(database, table)
-    if triggers:
-        yield Finding(
-            "delete-triggers",
-            Level.WARNING,
-            f"{table} has triggers or rules for DELETE: {', '.join(triggers)}; they run for every "
-            "row, and may keep it or write elsewhere",
-            "nothing to do if they are meant to; rows they keep are counted as blocked",
-        )
 
 
 def _about_postgresql(
@@ -127,20 +92,6 @@ def _about_postgresql(
             Level.ERROR,
             f"{table}: this role may not do all that is needed: {needs}",
             "grant them",
-        )
-    if found.secured:
-        yield Finding(
-            "row-security",
-            Level.WARNING,
-            f"{table}: row security decides which rows this role sees and deletes",
-            "nothing to do if it is meant to; else give the role a policy for all rows",
-        )
-    if found.inherited:
-        yield Finding(
-            "inheritance",
-            Level.WARNING,
-            f"{table}: tables inherit from it, and their rows count and go as its own",
-            "name the child tables in policies of their own if that is not meant",
         )
 
 

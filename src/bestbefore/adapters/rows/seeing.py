@@ -1,15 +1,20 @@
-"""One row, for a person who asks why it stays or goes."""
+"""One row, for a person who asks why it stays or is removed, and what deleting a batch does."""
 
 import json
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
+from bestbefore.adapters.rows.catalog.effects import triggers
+from bestbefore.adapters.rows.deletion import Deletion
 from bestbefore.adapters.rows.dialect import Condition
+from bestbefore.adapters.rows.planning.counting import of_batch
 from bestbefore.adapters.rows.table import Target
 from bestbefore.adapters.rows.timestamps import FUTURE
-from bestbefore.ports.rows import RowSeen
+from bestbefore.domain.rows import RowBatch, Walk
+from bestbefore.ports.rows import RowSeen, RowsShown
 
 _AT_A_TIME = 200
 """Batches per statement: each has two values per column of the order."""
@@ -47,7 +52,37 @@ def seen(connection: sa.Connection, target: Target, cutoff: datetime, key: str) 
         referenced=next(
             (keeper.table for keeper, keeps in zip(keepers, kept, strict=True) if keeps), None
         ),
+        dependents=of_batch(connection, target, cutoff, row_is),
     )
+
+
+def shown(
+    connection: sa.Connection, target: Target, cutoff: datetime, batch: RowBatch
+) -> RowsShown:
+    """See `RowReader.show`."""
+    removed, changed = target.node.tables()
+    run = triggers(connection, removed, changed)
+    if batch.walk is Walk.PARTITION:
+        _, name = json.loads(batch.first)
+        return RowsShown(f"ALTER TABLE {target.table} DETACH PARTITION {name}", run)
+    deletion = Deletion(target, cutoff)
+    # One spelling of parameters for all databases, and one that Python fills in.
+    kind: Any = type(connection.dialect)
+    dialect = kind(paramstyle="pyformat")
+    compiled = deletion.statement.compile(dialect=dialect)
+    values = compiled.params | deletion.ends(batch)
+    literal = {name: _literal(value) for name, value in values.items()}
+    return RowsShown(" ".join((str(compiled) % literal).split()), run)
+
+
+def _literal(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return str(value).upper().replace("NONE", "NULL")
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    return "'" + str(value).replace("'", "''") + "'"
 
 
 def among(

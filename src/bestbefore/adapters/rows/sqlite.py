@@ -34,6 +34,14 @@ _STEPS = 100_000
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
 
 
+_TRIGGERS = sa.text("""
+    SELECT 'main.' || tbl_name || ': ' || name FROM main.sqlite_master
+    WHERE type = 'trigger' AND tbl_name = :table COLLATE NOCASE AND 'main' = :schema
+        AND lower(replace(replace(sql, char(10), ' '), char(9), ' ')) LIKE :on
+    ORDER BY name
+""")
+
+
 class Sqlite(SqliteCatalog):
     """SQLite 3.35 and newer."""
 
@@ -94,6 +102,12 @@ class Sqlite(SqliteCatalog):
     def now(self, connection: sa.Connection) -> datetime:
         said = connection.exec_driver_sql("SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')")
         return in_utc(datetime.fromisoformat(said.scalar_one()))
+
+    def triggers(
+        self, connection: sa.Connection, schema: str, table: str, event: str
+    ) -> Sequence[str]:
+        named = {"schema": schema, "table": table, "on": f"% {event.lower()} %on %"}
+        return connection.execute(_TRIGGERS, named).scalars().all()
 
     def keyable(self, column: Column) -> None:
         if column.family is Family.OTHER and "BLOB" not in column.type.upper():

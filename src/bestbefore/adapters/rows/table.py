@@ -1,8 +1,8 @@
 """A table as a policy means it: what of it is eligible, and in which order it is gone through."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from hashlib import sha256
@@ -12,6 +12,8 @@ import sqlalchemy as sa
 
 from bestbefore.adapters.rows import names
 from bestbefore.adapters.rows.archive_table import ArchiveTable, archive_of, refuse_unarchived
+from bestbefore.adapters.rows.catalog.effects import refuse_uncountable, refuse_unfollowed
+from bestbefore.adapters.rows.dependents import Node, tree
 from bestbefore.adapters.rows.descent import some_stay_below
 from bestbefore.adapters.rows.dialect import (
     Column,
@@ -26,10 +28,10 @@ from bestbefore.adapters.rows.dialect import (
 from bestbefore.adapters.rows.dialects import dialect_of
 from bestbefore.adapters.rows.kinds import times_of
 from bestbefore.adapters.rows.references import (
-    LEFT_TO_THE_DATABASE,
+    Allowance,
     Keeper,
     Reference,
-    dependents,
+    allowance,
     keepers,
     references,
     table_of,
@@ -49,9 +51,10 @@ class Target:
 
     ``key`` tells its rows apart. ``along`` are the columns in whose order it is gone through:
     those of the key, behind the timestamp if ``walk`` says so; ``index`` is the index for that,
-    None where the database needs no telling. ``own`` are its foreign keys to itself. ``goes`` says
-    of another table whether its rows go with those they refer to. ``archive`` is the table that its
-    rows go to, if they go to one.
+    None where the database needs no telling. ``own`` are those of its foreign keys to itself by
+    which a row keeps another one. ``allowed`` says which other tables may lose or change rows with
+    the rows that they refer to, ``node`` how, and ``ages`` tells how old the rows of some of them
+    are, by table. ``archive`` is the table that its rows are moved to, if any.
     """
 
     dialect: Dialect
@@ -66,7 +69,9 @@ class Target:
     where: Condition | None
     keepers: tuple[Keeper, ...]
     own: tuple[Reference, ...]
-    goes: Callable[[sa.Table], bool]
+    allowed: Allowance
+    node: Node
+    ages: Mapping[str, Times]
     archive: ArchiveTable | None
 
     @property
@@ -98,9 +103,9 @@ class Target:
         """What may keep a row that is old and meant."""
         yield from self.keepers
         if self.own:
-            # It stays if anything below it does (O-FK-02, where all of it goes).
-            goes = sa.and_(self.meant(cutoff), *(sa.not_(k.exists) for k in self.keepers))
-            stays = some_stay_below(self.dialect, self.table, self.key, self.own, goes)
+            # It stays if anything below it does (O-FK-02, where all of it is removed).
+            removed = sa.and_(self.meant(cutoff), *(sa.not_(k.exists) for k in self.keepers))
+            stays = some_stay_below(self.dialect, self.table, self.key, self.own, removed)
             yield Keeper(str(self.table), stays)
 
     @property
@@ -119,6 +124,10 @@ class Target:
             self.dialect.at_least(along, self._values(first), strictly=False),
             self.dialect.at_most(along, self._values(last), strictly=False),
         )
+
+    def at_most(self, last: str) -> Condition:
+        """Rows up to *last*, which is inside."""
+        return self.dialect.at_most(self.along, self._values(last), strictly=False)
 
     def within(self, gap: KeyRange) -> Condition:
         """Rows between the ends of *gap*, both outside it."""
@@ -203,9 +212,11 @@ def reflect(connection: sa.Connection, source: RowSource, walk: Walk | None = No
             "there is no such index any more; create it again, or cancel their runs"
         )
     along = key if walk is Walk.KEY else [timestamp.name, *(n for n in key if n != timestamp.name)]
-    goes = dependents(connection, dialect, source)
+    refuse_uncountable(connection, dialect, source, table)
+    allowed = allowance(connection, dialect, source)
     inward = references(connection, table)
-    refuse_unarchived(source, table, inward, goes)
+    refuse_unarchived(source, table, inward, allowed)
+    refuse_unfollowed(connection, source, table, inward, allowed)
     where = source.where
     return Target(
         dialect=dialect,
@@ -218,15 +229,28 @@ def reflect(connection: sa.Connection, source: RowSource, walk: Walk | None = No
         index=(by_key if walk is Walk.KEY or by_time is None else by_time.name) or None,
         times=times,
         where=None if where is None else condition(connection, table, columns, where),
-        keepers=tuple(keepers(connection, table, inward, goes)),
+        keepers=tuple(keepers(connection, table, inward, allowed)),
         own=tuple(
             reference
             for reference in inward
-            if reference.table is table and reference.on_delete not in LEFT_TO_THE_DATABASE
+            if reference.table is table and not (reference.changes and allowed.allows(table))
         ),
-        goes=goes,
+        allowed=allowed,
+        node=(node := tree(connection, table, tuple(table.c[name] for name in key), allowed)),
+        ages=_ages(connection, node, times),
         archive=archive_of(connection, dialect, source, table, columns, key),
     )
+
+
+def _ages(connection: sa.Connection, node: Node, times: Times) -> Mapping[str, Times]:
+    """How the rows beside those of *node* tell their age: by a column of the same name and kind."""
+    found = {}
+    removed, changed = node.tables()
+    for table in {str(table): table for table in (*removed[1:], *changed)}.values():
+        for column in times.dialect.columns(connection, str(table.schema), table.name):
+            if (column.name, column.family) == (times.column.name, times.of.family):
+                found[str(table)] = replace(times, column=table.c[column.name], of=column)
+    return found
 
 
 def _base(connection: sa.Connection, source: RowSource) -> Relation:

@@ -1,0 +1,1 @@
+"""Which rows are eligible, in which batches, and what else deleting them removes or changes."""
