@@ -2,6 +2,7 @@
 
 from bestbefore.contracts.row_deleting import RowDeleterContract
 from bestbefore.contracts.row_dependents import RowDependentsContract
+from bestbefore.contracts.row_effects import RowEffectsContract
 
 
 class TestDeleting(RowDeleterContract):
@@ -9,4 +10,8 @@ class TestDeleting(RowDeleterContract):
 
 
 class TestDependents(RowDependentsContract):
+    pass
+
+
+class TestEffects(RowEffectsContract):
     pass

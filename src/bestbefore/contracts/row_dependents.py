@@ -29,7 +29,7 @@ class RowDependentsContract:
         self, world: RowWorld, how: str, more: dict[str, Any]
     ) -> None:
         """O-FK-01."""
-        world.run(PARENTS, _child("c", "parents", "c_p", how))
+        world.run(PARENTS, child("c", "parents", "c_p", how))
         world.insert("parents", (1, OLD), (2, OLD), (3, OLD))
         source = table("parents", **more)
         what = world.task(source)
@@ -48,7 +48,7 @@ class RowDependentsContract:
     ) -> None:
         if world.kind == "mysql":
             pytest.skip("no deferred constraints here")
-        world.run(PARENTS, _child("c", "parents", "later", "DEFERRABLE INITIALLY DEFERRED"))
+        world.run(PARENTS, child("c", "parents", "later", "DEFERRABLE INITIALLY DEFERRED"))
         world.insert("parents", (1, OLD), (2, OLD))
         insert = "INSERT INTO c VALUES (1, OLD.id)"  # which refers to what has just gone
         end = f"BEGIN {insert}; END"
@@ -79,9 +79,9 @@ class RowDependentsContract:
     ) -> None:
         world.run(
             PARENTS,
-            _child("c", "parents", "c_p", how),
-            _child("g", "c", "g_c", how),
-            _child("h", "g", "h_g", how),
+            child("c", "parents", "c_p", how),
+            child("g", "c", "g_c", how),
+            child("h", "g", "h_g", how),
         )
         world.insert("parents", (1, OLD), (2, OLD), (3, NEW))
         world.insert("c", (1, 1), (2, 1), (3, 2), (4, 3))
@@ -91,18 +91,18 @@ class RowDependentsContract:
         effect = world.delete(SOURCE, world.task(SOURCE))
 
         assert effect.rows == 2
-        assert _plain(effect) == {"c": 3, "g": 6, "h": 12}
+        assert plain(effect) == {"c": 3, "g": 6, "h": 12}
         assert world.ids("c") == [4]
         assert world.ids("g") == [3, 7]
         assert world.ids("h") == [3, 7, 11, 15]
 
     def test_only_the_tables_that_are_listed_go(self, world: RowWorld) -> None:
-        world.run(PARENTS, _child("c", "parents", "c_p"), _child("d", "parents", "d_p"))
+        world.run(PARENTS, child("c", "parents", "c_p"), child("d", "parents", "d_p"))
         world.insert("parents", (1, OLD), (2, OLD))
         world.insert("c", (1, 1))
         world.insert("d", (1, 2))
         source = table("parents", dependents=("c",))
-        assert [_plain(end) for end in world.drain(source)] == [{"c": 1}]
+        assert [plain(end) for end in world.drain(source)] == [{"c": 1}]
         assert world.ids("parents") == [2]
         assert world.ids("d") == [1]
 
@@ -114,7 +114,7 @@ class RowDependentsContract:
         )
         world.insert("parents", (1, 1, OLD), (1, 2, NEW), (2, 1, NEW), (2, 2, OLD))
         world.insert("c", (1, 1, 1), (2, 1, 2), (3, 2, 1), (4, 2, 2), (5, None, 1), (6, 1, None))
-        assert _plain(world.delete(SOURCE, world.task(SOURCE))) == {"c": 2}
+        assert plain(world.delete(SOURCE, world.task(SOURCE))) == {"c": 2}
         assert world.ids("c") == [2, 3, 5, 6]
 
     def test_a_foreign_key_to_another_column_than_the_key(self, world: RowWorld) -> None:
@@ -125,7 +125,7 @@ class RowDependentsContract:
         )
         world.insert("parents", (1, OLD, "one"), (2, NEW, "two"), (3, OLD, None))
         world.insert("c", (1, "one"), (2, "two"), (3, None))
-        assert _plain(world.delete(SOURCE, world.task(SOURCE))) == {"c": 1}
+        assert plain(world.delete(SOURCE, world.task(SOURCE))) == {"c": 1}
         assert world.ids("c") == [2, 3]
 
     def test_rows_of_another_schema_go_too(self, world: RowWorld) -> None:
@@ -152,7 +152,7 @@ class RowDependentsContract:
         )
         world.insert("parents", (1, OLD), (2, OLD), (3, NEW))
         world.insert("c", (1, 1, 2), (2, 3, 1), (3, 3, 3), (4, 1, 1))
-        assert _plain(world.delete(SOURCE, world.task(SOURCE))) == {"c": 3}
+        assert plain(world.delete(SOURCE, world.task(SOURCE))) == {"c": 3}
         assert world.ids("c") == [3]
 
     @pytest.mark.parametrize("how", CHANGES)
@@ -160,25 +160,25 @@ class RowDependentsContract:
         self, world: RowWorld, how: str
     ) -> None:
         """S-REACH-02."""
-        _skip_defaults(world, how)
-        world.run(PARENTS, _child("c", "parents", "c_p", how))
+        skip_defaults(world, how)
+        world.run(PARENTS, child("c", "parents", "c_p", how))
         world.insert("parents", (0, NEW), (1, OLD), (2, OLD))
         world.insert("c", (1, 1), (2, 1), (3, 0))
         what = world.task(SOURCE)
-        assert _planned(what) == {"c": (0, 2)}
+        assert counted(what) == {"c": (0, 2)}
         effect = world.delete(SOURCE, what)
-        assert (effect.rows, _plain(effect), _changed(effect)) == (2, {}, {"c": 2})
+        assert (effect.rows, plain(effect), changed(effect)) == (2, {}, {"c": 2})
         after = None if "NULL" in how else 0
         assert world.ask("SELECT id, parent FROM c ORDER BY id") == [(1, after), (2, after), (3, 0)]
 
     def test_tables_that_refer_to_each_other_in_a_circle_are_refused(self, world: RowWorld) -> None:
         parents = "CREATE TABLE parents (id INT PRIMARY KEY, at BIGINT, best INT{})"
-        world.run(parents.format(""), _child("c", "parents", "c_p"))
+        world.run(parents.format(""), child("c", "parents", "c_p"))
         world.insert("parents", (1, OLD, None))
         what = world.task(SOURCE)
         if world.kind == "sqlite":  # which cannot add a constraint
             circle = parents.format(" REFERENCES c (id)")
-            world.run("DROP TABLE c", "DROP TABLE parents", circle, _child("c", "parents", "c_p"))
+            world.run("DROP TABLE c", "DROP TABLE parents", circle, child("c", "parents", "c_p"))
             world.insert("parents", (1, OLD, None))
         else:
             world.run("ALTER TABLE parents ADD FOREIGN KEY (best) REFERENCES c (id)")
@@ -192,7 +192,7 @@ class RowDependentsContract:
 
     def test_a_trigger_that_touches_the_parent_does_not_save_it(self, world: RowWorld) -> None:
         """Counting children in their parent is what such triggers are for."""
-        world.run(PARENTS, _child("c", "parents", "c_p"))
+        world.run(PARENTS, child("c", "parents", "c_p"))
         update = f"UPDATE parents SET at = {NEW} WHERE id = OLD.parent"  # noqa: S608
         if world.kind == "postgresql":
             world.run(
@@ -207,12 +207,12 @@ class RowDependentsContract:
 
         effect = world.delete(SOURCE, world.task(SOURCE))
 
-        assert (effect.rows, _plain(effect)) == (2, {"c": 1})
+        assert (effect.rows, plain(effect)) == (2, {"c": 1})
 
     def test_a_condition_about_the_dependents_holds_for_the_batch_as_it_was(
         self, world: RowWorld
     ) -> None:
-        world.run(PARENTS, _child("c", "parents", "c_p"))
+        world.run(PARENTS, child("c", "parents", "c_p"))
         world.insert("parents", (1, OLD), (2, OLD))
         world.insert("c", (1, 1))
         source = table("parents", dependents=None, where="id IN (SELECT parent FROM c)")
@@ -222,7 +222,7 @@ class RowDependentsContract:
     def test_what_refers_to_a_row_that_a_trigger_keeps_stays_as_well(self, world: RowWorld) -> None:
         world.run(
             "CREATE TABLE events (id INT PRIMARY KEY, at BIGINT, hold INT)",
-            _child("c", "events", "c_e"),
+            child("c", "events", "c_e"),
         )
         world.keep_on_hold()
         world.insert("events", (1, OLD, 0), (2, OLD, 1), (3, OLD, 0))
@@ -250,14 +250,14 @@ class RowDependentsContract:
         ends = world.drain(JOBS, size)
 
         assert world.ids("job") == []
-        counts = [(end.rows, _plain(end).get("job", 0)) for end in ends]
+        counts = [(end.rows, plain(end).get("job", 0)) for end in ends]
         assert counts == ([(1, 2), (0, 0), (0, 0)] if size == 1 else [(2, 1), (0, 0)])
         assert {end.outcome for end in ends} == {Outcome.DELETED, Outcome.ABSENT}
 
     def test_a_chain_goes_in_whatever_order_its_rows_are_walked(self, world: RowWorld) -> None:
         itself = 6 if world.kind != "mysql" else None  # InnoDB has a row keep itself
         _jobs(world, (1, 5), (2, 1), (3, 2), (4, None), (5, 4), (6, itself))
-        assert sum(end.rows + _plain(end).get("job", 0) for end in world.drain(JOBS, 3)) == 6
+        assert sum(end.rows + plain(end).get("job", 0) for end in world.drain(JOBS, 3)) == 6
         assert world.ids("job") == []
 
     @pytest.mark.parametrize("how", ["", "ON DELETE CASCADE"])
@@ -273,10 +273,10 @@ class RowDependentsContract:
 
     def test_what_refers_to_a_row_that_goes_along_goes_as_well(self, world: RowWorld) -> None:
         _jobs(world, (1, None), (2, 1))
-        world.run(_child("c", "job", "c_j"))
+        world.run(child("c", "job", "c_j"))
         world.insert("c", (1, 1), (2, 2))
         first, _ = world.plan(JOBS, 1)
-        assert _plain(world.delete(JOBS, first)) == {"c": 2, "job": 1}
+        assert plain(world.delete(JOBS, first)) == {"c": 2, "job": 1}
 
     def test_a_dependent_that_others_of_its_table_refer_to(self, world: RowWorld) -> None:
         world.run(
@@ -287,11 +287,11 @@ class RowDependentsContract:
         )
         world.insert("parents", (1, OLD), (2, NEW))
         world.insert("c", (1, 1, None), (2, 1, 1), (3, 2, 2), (4, 2, None))
-        assert _plain(world.delete(SOURCE, world.task(SOURCE))) == {"c": 3}
+        assert plain(world.delete(SOURCE, world.task(SOURCE))) == {"c": 3}
         assert world.ids("c") == [4]
 
 
-def _child(name: str, of: str, constraint: str, how: str = "") -> str:
+def child(name: str, of: str, constraint: str, how: str = "") -> str:
     """A table of rows that refer to *of*."""
     default = " DEFAULT 0" if "DEFAULT" in how else ""
     return (
@@ -312,17 +312,17 @@ def _jobs(world: RowWorld, *rows: tuple[int, int | None], how: str = "") -> None
             world.run(f"UPDATE job SET parent = {parent} WHERE id = {id_}")  # noqa: S608
 
 
-def _plain(effect: Effect) -> dict[str, int]:
+def plain(effect: Effect) -> dict[str, int]:
     """Counts by table, without its schema."""
     return {name.rpartition(".")[2].strip('"'): n for name, n in effect.dependents.items()}
 
 
-def _changed(effect: Effect) -> dict[str, int]:
+def changed(effect: Effect) -> dict[str, int]:
     """Changed rows by table, without its schema."""
     return {name.rpartition(".")[2].strip('"'): n for name, n in effect.changed.items()}
 
 
-def _planned(what: RowTask) -> dict[str, tuple[int, int]]:
+def counted(what: RowTask) -> dict[str, tuple[int, int]]:
     """What a batch may remove and change, by table, without its schema."""
     return {
         one.table.rpartition(".")[2].strip('"'): (one.removed, one.changed)
@@ -330,6 +330,6 @@ def _planned(what: RowTask) -> dict[str, tuple[int, int]]:
     }
 
 
-def _skip_defaults(world: RowWorld, how: str) -> None:
+def skip_defaults(world: RowWorld, how: str) -> None:
     if world.kind == "mysql" and "DEFAULT" in how:
         pytest.skip("InnoDB knows no SET DEFAULT")

@@ -230,9 +230,15 @@ class Sweep:
         allowed to lose any."""
         for reference in node.guards:
             for condition in self._referring_to(node, reference, rows):
-                there = sa.select(sa.literal(1)).select_from(reference.table).where(condition)
-                if self._connection.execute(there.limit(1)).first() is not None:
+                if self._any(reference.table, condition):
                     raise StoreError(_not_allowed(node, reference))
+
+    def _any(self, child: sa.Table, condition: sa.ColumnElement[bool]) -> bool:
+        """Whether *condition* chooses a row of *child* that is not selected itself."""
+        if self._selected is not None and self._selected.is_of(child):
+            return bool(self._selected.left_out(self._connection, child, condition))
+        there = sa.select(sa.literal(1)).select_from(child).where(condition).limit(1)
+        return self._connection.execute(there).first() is not None
 
     def refuse_own(self, node: Node, rows: Sequence[Key]) -> None:
         """Raise StoreError where rows of the table itself that are not among *rows* would be
