@@ -80,7 +80,11 @@ class ForeignKey(NamedTuple):
     """A foreign key by names: ``columns`` of the child refer to ``referred`` of the parent.
 
     ``on_delete`` is as in SQL: ``NO ACTION``, ``RESTRICT``, ``CASCADE``, ``SET NULL`` or
-    ``SET DEFAULT``. ``indexed`` says that an index of the child begins with ``columns``.
+    ``SET DEFAULT``. ``indexed`` says that an index of the child begins with ``columns``. ``unique``
+    says that ``referred`` hold all columns of a unique index of the parent.
+
+    ``collations`` (one per column, or empty) are those that the database compares both with, where
+    they are not the child's own; None where none matters, as for numbers.
     """
 
     name: str
@@ -90,6 +94,8 @@ class ForeignKey(NamedTuple):
     referred: Sequence[str]
     on_delete: str
     indexed: bool
+    unique: bool = True
+    collations: Sequence[str | None] = ()
 
 
 class Unusable(Exception):
@@ -157,7 +163,31 @@ class Dialect(ABC):
     def foreign_keys(
         self, connection: sa.Connection, schema: str, table: str
     ) -> Sequence[ForeignKey]:
-        """Foreign keys of any table, in any schema, that refer to a table."""
+        """Foreign keys of any table, in any schema, that refer to a table.
+
+        Raises TableRefused where one of them cannot work. Some may be missing where
+        `hidden_foreign_keys` says so.
+        """
+
+    def hidden_foreign_keys(
+        self,
+        connection: sa.Connection,  # noqa: ARG002
+        schema: str,  # noqa: ARG002
+        table: str,  # noqa: ARG002
+    ) -> str | None:
+        """Which foreign keys that refer to a table `foreign_keys` does not show to this user, or
+        why that cannot be known, and the GRANT that helps; None where it surely shows all."""
+        return None
+
+    def hidden_triggers(
+        self,
+        connection: sa.Connection,  # noqa: ARG002
+        schema: str,  # noqa: ARG002
+        table: str,  # noqa: ARG002
+    ) -> str | None:
+        """Why triggers of a table may be hidden from this user, and the GRANT that shows them; None
+        where all of them are surely seen."""
+        return None
 
     # -- values
 
