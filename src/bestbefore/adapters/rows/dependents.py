@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy.sql.util import ClauseAdapter
 
 from bestbefore.adapters.rows.keys import Key, chosen, deleted
 from bestbefore.adapters.rows.references import Allowance, Reference, id_of, references
@@ -313,7 +314,17 @@ class Sweep:
             place = node.columns.index(reference.relation)
             rows = [row for row in rows if row[place] in reference.relations]
         values = node.project(rows, reference.referred)
-        yield from chosen(self._connection, reference.compared(reference.table), values)
+        child = reference.compared(reference.table)
+        if not reference.converts:
+            yield from chosen(self._connection, child, values)
+            return
+        # Compared with columns of the parent, and not with values, they are converted.
+        for condition in chosen(self._connection, reference.referred, values):
+            above = node.table.alias()
+            referred = [above.c[column.key] for column in reference.referred]
+            adapt = ClauseAdapter(above)
+            which = sa.select(*referred).where(adapt.traverse(condition))
+            yield (child[0] if len(child) == 1 else sa.tuple_(*child)).in_(which)
 
     def _referring(
         self,

@@ -29,9 +29,9 @@ class Reference:
 
     ``on_delete`` is as in SQL: ``NO ACTION``, ``RESTRICT``, ``CASCADE``, ``SET NULL`` or
     ``SET DEFAULT``. ``indexed`` says that an index of the child begins with ``columns``; for
-    ``unique``, ``collations`` and ``unseen`` see `dialect.ForeignKey`. Where only some partitions
-    of the parent are referred to, ``relations`` are their OIDs and ``relation`` is the column of
-    the parent that holds a row's.
+    ``unique``, ``collations``, ``converts`` and ``unseen`` see `dialect.ForeignKey`. Where only
+    some partitions of the parent are referred to, ``relations`` are their OIDs and ``relation`` is
+    the column of the parent that holds a row's.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Reference:
     indexed: bool
     unique: bool = True
     collations: tuple[str | None, ...] = ()
+    converts: bool = False
     relations: tuple[int, ...] = ()
     relation: sa.Column[Any] | None = None
     unseen: str | None = None
@@ -138,6 +139,7 @@ def _reference(
         key.indexed,
         key.unique,
         tuple(key.collations),
+        key.converts,
         tuple(key.relations),
         table.c[TABLEOID] if key.relations else None,
         key.unseen,

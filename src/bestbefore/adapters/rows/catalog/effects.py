@@ -39,14 +39,21 @@ def refuse_uncountable(
             "may stay unseen and nothing could be proven; give the role a policy for all rows or "
             'BYPASSRLS, or write row_security = "accept" to clean up only what it sees'
         )
-    if not source.trusts_foreign_keys:
-        hidden = dialect.hidden_foreign_keys(connection, schema, name)
-        if hidden is not None:
-            raise TableRefused(
-                f"not all foreign keys that refer to {source.table} can be seen, so that rows of "
-                f"other tables might be removed uncounted: {hidden}; or write "
-                'foreign_keys_seen = "trust" if there are no others'
-            )
+    _refuse_hidden(connection, dialect, source, table)
+
+
+def _refuse_hidden(
+    connection: sa.Connection, dialect: Dialect, source: RowSource, table: sa.Table
+) -> None:
+    if source.trusts_foreign_keys:
+        return
+    hidden = dialect.hidden_foreign_keys(connection, str(table.schema), table.name)
+    if hidden is not None:
+        raise TableRefused(
+            f"not all foreign keys that refer to {table} can be seen, so that rows of other tables "
+            f"might be removed or changed uncounted: {hidden}; or write "
+            'foreign_keys_seen = "trust" if there are no others'
+        )
 
 
 def refuse_unfollowed(
@@ -96,6 +103,8 @@ def _refuse_child(connection: sa.Connection, source: RowSource, reference: Refer
             "that rows that stay would lose theirs too; make these columns unique, or take "
             f"{child.name} out of `dependents`"
         )
+    if not reference.changes:
+        _refuse_hidden(connection, dialect, source, child)
     below = dialect.below(connection, str(child.schema), child.name)
     if not reference.changes and any(not one.is_partition for one in below):
         raise TableRefused(
