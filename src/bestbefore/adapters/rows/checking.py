@@ -80,13 +80,13 @@ def _references(
         if str(child) in met:
             continue
         yield _about(target, table, reference)
-        if target.allowed.allows(child) and not reference.changes:
+        if target.allowed.allows(reference) and not reference.changes:
             yield from _references(connection, target, child, met)
 
 
 def _about(target: Target, table: sa.Table, reference: Reference) -> Finding:
     child, rule = reference.table, f"{reference.name}, ON DELETE {reference.on_delete}"
-    if not target.allowed.allows(child):
+    if not target.allowed.allows(reference):
         return Finding(
             "referenced",
             Level.INFO,

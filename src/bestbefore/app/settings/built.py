@@ -30,7 +30,14 @@ from bestbefore.domain.archive import Archive
 from bestbefore.domain.failure import Attempts
 from bestbefore.domain.names import texts
 from bestbefore.domain.policy import ObjectSource, Policy, Reach
-from bestbefore.domain.rows import FileArchive, Partitions, RowSource, TableArchive, TimestampKind
+from bestbefore.domain.rows import (
+    FileArchive,
+    Governed,
+    Partitions,
+    RowSource,
+    TableArchive,
+    TimestampKind,
+)
 from bestbefore.domain.versions import Versions
 
 _BATCHES_AT_A_TIME = 4
@@ -191,12 +198,9 @@ def _rows_archive(written: ArchiveSection | None) -> TableArchive | FileArchive 
 def _governed(
     policy: Policy, all_: Mapping[str, Policy], databases: Mapping[str, DatabaseSettings]
 ) -> Policy:
-    """*policy*, knowing the tables of its database that have a policy of their own.
-
-    Only where it does not name its dependents itself: to such a one, other policies are nothing,
-    and a new one must not change what its version means.
-    """
-    if not isinstance(source := policy.source, RowSource) or source.dependents is not None:
+    """*policy*, knowing the tables of its database that have a policy of their own: where it may
+    remove rows of other tables, these decide about theirs."""
+    if not isinstance(source := policy.source, RowSource) or source.dependents == ():
         return policy
     here = home(databases[source.database].url)[0]
     others = {
@@ -206,4 +210,4 @@ def _governed(
         and home(databases[other.source.database].url)[0] == here
         and texts(other.source.table) != texts(source.table)
     }
-    return replace(policy, source=replace(source, governed=tuple(sorted(others))))
+    return replace(policy, source=replace(source, governed=tuple(map(Governed, sorted(others)))))

@@ -189,7 +189,7 @@ class _Statement:
     def _below(self, level: _Level) -> None:
         for reference in level.node.changes:
             self._changed(level, reference)
-        for reference, node in level.node.branches:
+        for reference, node, _ in level.node.branches:
             child = node.table
             joined = level.rows.join(child, reference.joined(child, level.values(reference.needed)))
             rows = sa.select(
@@ -205,7 +205,7 @@ class _Statement:
         itself = id_of(table) == id_of(target.table)
         child: sa.FromClause = table.alias() if itself else table
         joined = level.rows.join(child, reference.joined(child, level.values(reference.needed)))
-        younger = sa.literal(0) if itself else self._younger(table)
+        younger = self._younger(table, child)
         rows = sa.select(level.batch.label("batch"), younger.label("younger")).select_from(joined)
         if itself:
             same = sa.and_(*(child.c[column.key] == column for column in target.key))
@@ -228,11 +228,15 @@ class _Statement:
         select = sa.select(batch.label("batch"), n, total).select_from(rows).group_by(batch)
         self._counts.append((kind, table, select))
 
-    def _younger(self, table: sa.Table) -> Expression:
-        """1 where a row of *table* is younger than the cutoff, NULL where nothing tells."""
+    def _younger(self, table: sa.Table, child: sa.FromClause | None = None) -> Expression:
+        """1 where a row of *table*, or of *child*, an alias of it, is younger than the cutoff; NULL
+        where nothing tells."""
         times = self._target.ages.get(str(table))
         if times is None:
             return sa.cast(sa.null(), sa.Integer)
+        if child is not None:
+            column: Any = child.c[times.column.key]
+            times = replace(times, column=column)
         young = sa.and_(times.dated, sa.not_(times.before(self._cutoff)))
         return sa.case((young, 1), else_=0)
 
