@@ -40,7 +40,8 @@ def cut(
             count, oldest = (number - 1) % size + 1, min(oldest, at)
             batches.append(RowBatch(first, end, count, oldest, target.walk, target.shape))
     rest = KeyRange(end, gap.until) if looked == most else None
-    return Slice(batches, rest, looked, referenced)
+    by_table = {str(target.table): referenced} if referenced else {}
+    return Slice(batches, rest, looked, by_table)
 
 
 def looked_at(
