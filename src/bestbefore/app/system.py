@@ -54,7 +54,7 @@ from bestbefore.ports.calendar import Calendar
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.endpoints import EndpointMemory
 from bestbefore.ports.files import FileStore
-from bestbefore.ports.ledger import LedgerError
+from bestbefore.ports.ledger import LedgerError, PolicyEdited
 from bestbefore.ports.objects import StoreError
 from bestbefore.ports.queue import Queue
 from bestbefore.ports.rows import RowRestorer
@@ -94,6 +94,7 @@ class System:
         broker: Callable[[Settings], Broker] = brokers.connect,
         database: Callable[[str], Database] = Database,
         threads: Threads = ThreadPoolExecutor,
+        edited: Callable[[PolicyEdited], None] | None = None,
     ) -> None:
         self.settings = settings
         self.clock = clock
@@ -149,7 +150,19 @@ class System:
         )
         self.traced: Traced | None = None
         self.proving = Proving(self.proofs, self.records, settings.policies, clock, self._verify)
-        self.plans.check_policies(settings.policies.values())
+        self._check_policies(edited)
+
+    def _check_policies(self, edited: Callable[[PolicyEdited], None] | None) -> None:
+        """Refuse policies that were edited under one version, or tell *edited* of each."""
+        policies = self.settings.policies.values()
+        if edited is None:
+            self.plans.check_policies(policies)
+            return
+        for policy in policies:
+            try:
+                self.plans.check_policies([policy])
+            except PolicyEdited as error:
+                edited(error)
 
     def connect(self) -> None:
         """Have every store and database ready to be used; raises LedgerError where the library that
@@ -487,12 +500,18 @@ class Scratch:
     records: SqlRecords
 
 
-def open_system(path: Path, environ: Mapping[str, str]) -> System:
+def open_system(
+    path: Path,
+    environ: Mapping[str, str],
+    edited: Callable[[PolicyEdited], None] | None = None,
+) -> System:
     """Read the configuration, connect to the state database and upgrade its schema.
 
-    Raises ConfigError and LedgerError. Stores are connected when they are first used.
+    Raises ConfigError and LedgerError; of a policy that was edited under one version it only tells
+    *edited*, where that is given. Stores are connected when they are first used.
     """
-    system = System(load(path, environ), SystemClock(), connect_store, connect_tables)
+    settings = load(path, environ)
+    system = System(settings, SystemClock(), connect_store, connect_tables, edited=edited)
     if (spans := tracer(environ)) is not None:
         system.traced = Traced(spans, system.records.name_of)
     return system

@@ -38,7 +38,9 @@ def described(
         _order(target),
         *_lost(connection, source, target),
     ]
-    facts = TableFacts(target.place, now, target.walk, target.kind, target.shape, notes)
+    facts = TableFacts(
+        target.place, now, target.walk, target.kind, target.shape, str(target.table), notes
+    )
     return facts, target
 
 

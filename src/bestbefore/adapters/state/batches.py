@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from bestbefore.adapters.state import planned
 from bestbefore.adapters.state.database import chunks, moment
 from bestbefore.adapters.state.known import parked_before
 from bestbefore.adapters.state.schema import operations, policies, row_batches, runs
@@ -134,7 +135,15 @@ def maybe_effect(row: Any) -> Effect | None:
 
 def batch_of(row: Any) -> RowBatch:
     """The batch in a row with `DETAILS`."""
-    return RowBatch(row.first, row.last, row.rows, moment(row.oldest), Walk(row.walk), row.shape)
+    return RowBatch(
+        row.first,
+        row.last,
+        row.rows,
+        moment(row.oldest),
+        Walk(row.walk),
+        row.shape,
+        planned.loaded(row.planned_dependents),
+    )
 
 
 def effect_of(row: Any) -> Effect:
@@ -147,4 +156,5 @@ def effect_of(row: Any) -> Effect:
         row.blocked,
         row.replayed,
         row.seconds,
+        json.loads(row.changed) if row.changed else {},
     )

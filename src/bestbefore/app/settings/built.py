@@ -172,6 +172,8 @@ def _rows(written: RowsSection, archive: ArchiveSection | None) -> RowSource:
         synchronous_below=written.synchronous_below,
         synchronous_within=written.synchronous_within,
         dependents=written.dependents,
+        trusts_foreign_keys=written.foreign_keys_seen == "trust",
+        accepts_row_security=written.row_security == "accept",
         partitions=Partitions(written.partitions),
         ledger_only=written.completion == "ledger",
         allow_full_scan=written.allow_full_scan,
@@ -198,9 +200,12 @@ def _rows_archive(written: ArchiveSection | None) -> TableArchive | FileArchive 
 def _governed(
     policy: Policy, all_: Mapping[str, Policy], databases: Mapping[str, DatabaseSettings]
 ) -> Policy:
-    """*policy*, knowing the tables of its database that have a policy of their own: where it may
-    remove rows of other tables, these decide about theirs."""
-    if not isinstance(source := policy.source, RowSource) or source.dependents == ():
+    """*policy*, knowing the tables of its database that have a policy of their own.
+
+    Only where it may remove or change rows of other tables, whether they are listed or found: such
+    a table loses only what its own policy would remove, too.
+    """
+    if not isinstance(source := policy.source, RowSource) or not policy.allows_dependents:
         return policy
     here = home(databases[source.database].url)[0]
     others = {
