@@ -11,7 +11,14 @@ from bestbefore.app.settings import ConfigError, DatabaseSettings, ThrottleSetti
 from bestbefore.app.settings.problems import Problem
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.retention import Age
-from bestbefore.domain.rows import FileArchive, Partitions, RowSource, TableArchive, TimestampKind
+from bestbefore.domain.rows import (
+    FileArchive,
+    Governed,
+    Partitions,
+    RowSource,
+    TableArchive,
+    TimestampKind,
+)
 from support.settings import Read
 
 GOOD = """
@@ -524,7 +531,7 @@ def test_a_policy_that_may_touch_other_tables_knows_which_have_a_policy_of_their
 
     alone, among = read(text).policies["stale"], read(text + OTHERS).policies
 
-    assert among["stale"].rows.governed == ("lines",)
+    assert among["stale"].rows.governed == (Governed("lines"),)
     assert among["lines"].rows.governed == (), "it touches no other table"
     assert among["others"].rows.governed == ()
     assert alone.fingerprint() == among["stale"].fingerprint()

@@ -42,7 +42,7 @@ def verification(
         )
     with system.scratch() as scratch:
         drawn = verify(
-            policy,
+            system.governed(policy, newest.slot),
             newest.slot,
             system.survey(policy),
             scratch.plans,

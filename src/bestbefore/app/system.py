@@ -38,6 +38,7 @@ from bestbefore.adapters.state.work import SqlWorkLedger
 from bestbefore.app import brokers
 from bestbefore.app.clock import SystemClock
 from bestbefore.app.connecting import Tables, connect_store, connect_tables
+from bestbefore.app.governed import governed
 from bestbefore.app.proving import Proving
 from bestbefore.app.schedule import Schedule
 from bestbefore.app.settings import DatabaseSettings, Settings, StoreSettings, load
@@ -314,6 +315,7 @@ class System:
             stopping,
             self.held,
             lambda policy: self.records.completed_batches(policy.name, _MOST_REMEMBERED),
+            self.governed,
         )
         return planner if self.traced is None else self.traced.planner(planner)
 
@@ -325,6 +327,15 @@ class System:
     def held(self, policy: Policy) -> Held:
         """The holds that concern *policy* right now."""
         return Held.among(self.holds.in_force(self.clock.now()), policy, self.place(policy))
+
+    def governed(self, policy: Policy, slot: datetime) -> Policy:
+        """*policy* with what the policies of other tables remove at *slot*."""
+        return governed(policy, slot, self.settings.policies, self.place, self._is_idle)
+
+    def _is_idle(self, policy: Policy) -> bool:
+        """Whether *policy* removes nothing now: it is paused, or all of it is on hold."""
+        paused = {pause.policy for pause in self.controls.pauses(self.clock.now())}
+        return bool(paused & {policy.name, None}) or self.held(policy).over("") is not None
 
     def give_back(self) -> None:
         """Let others have at once what this process was sent and will not work on."""

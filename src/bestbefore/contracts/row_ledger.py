@@ -29,6 +29,7 @@ from bestbefore.domain.run import Run
 from bestbefore.domain.selection import Listed
 from bestbefore.domain.states import RunState, State
 from bestbefore.ports.ledger import (
+    Batched,
     Completed,
     DeadFilter,
     Entry,
@@ -221,7 +222,10 @@ class RowLedgerContract:
         found = ledger.work.batches([first.row, second.row])
 
         cutoff = SLOT - 30 * DAY
-        assert found == {first.row: (batch("0-99"), cutoff), second.row: (batch("100-149"), cutoff)}
+        assert found == {
+            first.row: Batched(batch("0-99"), cutoff, SLOT),
+            second.row: Batched(batch("100-149"), cutoff, SLOT),
+        }
         assert (first.key, first.size, first.last_modified) == ('["0"]..["99"]', 100, OLD)
         stored = ledger.again(run)
         assert (stored.about_rows, stored.unit) == (True, "batch")
@@ -478,7 +482,7 @@ class RowLedgerContract:
         assert ledger.record_of("0-99").reason == "it ran into a timeout"
         assert spans(ledger.taken()) == ["0-49", "50-99"]
         parts = ledger.claim()
-        assert [batch_ for batch_, _ in ledger.work.batches([o.row for o in parts]).values()] == [
+        assert [batch_ for batch_, *_ in ledger.work.batches([o.row for o in parts]).values()] == [
             batch("0-49"), batch("50-99"),
         ]  # fmt: skip
         assert {(o.policy, o.run, o.deliveries, o.failed) for o in parts} == {

@@ -54,7 +54,7 @@ class RowPlannedContract:
         ledger.publish()
 
         claimed = ledger.claim()
-        found = [batch for batch, _ in ledger.work.batches([o.row for o in claimed]).values()]
+        found = [batch for batch, *_ in ledger.work.batches([o.row for o in claimed]).values()]
 
         assert [batch.dependents for batch in found] == [(INVOICES, NOTES), ()]
         recorded = ledger.record_of("0-99").batch

@@ -353,6 +353,14 @@ class Span(NamedTuple):
     last: int
 
 
+class Batched(NamedTuple):
+    """A row batch, with the cutoff and the slot of the run that planned it."""
+
+    batch: RowBatch
+    cutoff: datetime
+    slot: datetime
+
+
 class Leftover(NamedTuple):
     """What is not completed of one policy version, by why.
 
@@ -436,8 +444,8 @@ class WorkLedger(Protocol):
         """The place that the run's plan looked at."""
         ...
 
-    def batches(self, operations: Collection[int]) -> Mapping[int, tuple[RowBatch, datetime]]:
-        """The row batches of *operations* (rows), each with its run's cutoff."""
+    def batches(self, operations: Collection[int]) -> Mapping[int, Batched]:
+        """The row batches of *operations* (rows), each with its run's cutoff and slot."""
         ...
 
     def copies(self, operations: Collection[int]) -> Mapping[int, Copy]:

@@ -17,7 +17,7 @@ from bestbefore.adapters.state.schema import operations, policies, row_batches, 
 from bestbefore.domain.outcome import REMOVED, Outcome
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.rows import Effect, RowBatch, Walk
-from bestbefore.ports.ledger import Taken
+from bestbefore.ports.ledger import Batched, Taken
 
 DETAILS = tuple(column for column in row_batches.c if column.name != "policy_id")
 """What `maybe_batch` and `maybe_effect` read, beside the outcome."""
@@ -57,20 +57,18 @@ def taken(
     return [Taken(first, last, Walk(walk)) for first, last, walk in found]
 
 
-def batches(
-    connection: sa.Connection, rows: Collection[int]
-) -> Mapping[int, tuple[RowBatch, datetime]]:
+def batches(connection: sa.Connection, rows: Collection[int]) -> Mapping[int, Batched]:
     """See `bestbefore.ports.ledger.WorkLedger.batches`."""
-    found: dict[int, tuple[RowBatch, datetime]] = {}
+    found: dict[int, Batched] = {}
     for chunk in chunks(list(rows)):
         for row in connection.execute(
-            sa.select(*DETAILS, runs.c.cutoff)
+            sa.select(*DETAILS, runs.c.cutoff, runs.c.slot)
             .select_from(row_batches)
             .join(operations, operations.c.id == row_batches.c.operation)
             .join(runs, runs.c.id == operations.c.run_id)
             .where(row_batches.c.operation.in_(chunk))
         ):
-            found[row.operation] = batch_of(row), moment(row.cutoff)
+            found[row.operation] = Batched(batch_of(row), moment(row.cutoff), moment(row.slot))
     return found
 
 
