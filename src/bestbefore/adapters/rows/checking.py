@@ -1,5 +1,6 @@
 """What cleaning up a table may rely on, and what would make it slow."""
 
+import json
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -111,9 +112,9 @@ def _kept(connection: sa.Connection, target: Target, cutoff: datetime) -> Iterat
             Level.INFO,
             f"of {among} of {target.table} that were looked at, {n:,} old ones stay because rows "
             f"of {'the same table' if itself else table} refer to them",
-            "" if itself else f'to remove those too: dependents = ["{table}"]',
+            "" if itself else f"to remove those too: dependents = [{json.dumps(table)}]",
         )
 
 
 def _remedy(child: sa.Table) -> str:
-    return f'to remove or change those too: dependents = ["{child}"]'
+    return f"to remove or change those too: dependents = [{json.dumps(str(child))}]"
