@@ -52,7 +52,10 @@ class MemoryTable:
     def partitions(
         self, source: RowSource, facts: TableFacts, cutoff: datetime, taken: Collection[str]
     ) -> Whole:
-        return Whole([], None)
+        return Whole(())
+
+    def marked(self, source: RowSource, facts: TableFacts, cutoff: datetime) -> Sequence[RowBatch]:
+        return []
 
     def lacking(self, source: RowSource, ended: Sequence[bytes]) -> Collection[bytes]:
         return [id_ for id_ in ended if id_ not in self.completed]
@@ -69,7 +72,7 @@ class MemoryTable:
 
     def slice(
         self, source: RowSource, facts: TableFacts, cutoff: datetime, gap: KeyRange, size: int,
-        most: int, since: str | None = None,
+        most: int, apart: Sequence[tuple[str, str]] = (),
     ) -> Slice:  # fmt: skip
         self.on_slice()
         inside = [

@@ -547,7 +547,10 @@ class DeadLetters(Protocol):
         ...
 
     def redrive(self, rows: Sequence[int], due: Sequence[datetime], by: str, now: datetime) -> int:
-        """Send each of *rows* again, with a fresh budget, at its moment. Returns how many."""
+        """Send each of *rows* again, with a fresh budget, at its moment. Returns how many.
+
+        A partition that had more rows than planned is planned with as many as its error shows.
+        """
         ...
 
     def discard(self, rows: Sequence[int], reason: str, by: str, now: datetime) -> int:

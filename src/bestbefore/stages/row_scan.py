@@ -128,7 +128,10 @@ class RowScan:
         began = self.errand.clock.now()
         page = _Gathered(began)
         if begins:
-            page.add(Slice(whole.batches, None, sum(batch.rows for batch in whole.batches)))
+            batches = list(whole.batches)
+            if self.errand.verifies:
+                batches += ask(lambda: self.reader.marked(source, facts, run.cutoff))
+            page.add(Slice(batches, None, sum(batch.rows for batch in batches)))
         first = self._kept(claim, facts) if begins else PlannedPage(page.began, left)
         first.table = facts.table
         if not left:
@@ -137,7 +140,7 @@ class RowScan:
             gap = left[0]
             found = ask(
                 lambda gap=gap, size=size: self.reader.slice(  # type: ignore[misc]
-                    source, facts, run.cutoff, gap, size, _MOST_LOOKED_AT, whole.until
+                    source, facts, run.cutoff, gap, size, _MOST_LOOKED_AT, whole.apart
                 )
             )
             page.add(found)

@@ -7,7 +7,7 @@ from sqlalchemy.schema import CreateIndex
 
 from bestbefore.adapters.rows.archive_table import unarchived
 from bestbefore.adapters.rows.kinds import look_at_values
-from bestbefore.adapters.rows.partitions import fate
+from bestbefore.adapters.rows.partitions import decided, refused
 from bestbefore.adapters.rows.references import references, refuse_unrelated
 from bestbefore.adapters.rows.slices import looked_at
 from bestbefore.adapters.rows.table import Target, reflect
@@ -27,7 +27,7 @@ def described(
     """See `RowReader.describe`."""
     target = reflect(connection, source, walk)
     refuse_unrelated(connection, target.dialect, source, target.table, target.allowed)
-    fate(connection, source, target)  # or it is refused
+    refused(source, decided(connection, source, target))
     now = target.dialect.now(connection)
     if not source.allow_full_scan:
         target.dialect.walks(connection)

@@ -76,7 +76,8 @@ class Reference:
         pairs = zip(parent, self.compared(child), strict=False)
         same = [above == below for above, below in pairs]
         if self.relation is not None:
-            same.append(parent[-1].in_(self.relations))
+            # Not as parameters: a list of these is only filled in when a statement is executed.
+            same.append(parent[-1].in_([sa.literal_column(str(oid)) for oid in self.relations]))
         return sa.and_(*same)
 
     def refers(self, child: sa.FromClause, parent: sa.FromClause) -> Condition:
