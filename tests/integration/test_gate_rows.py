@@ -1,5 +1,6 @@
 """The gate's table in a user's database, and what it leaves there."""
 
+import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from bestbefore.adapters.rows.catalog import partition_tree
 from bestbefore.adapters.rows.engine import Database
 from bestbefore.adapters.rows.scratch.small import SmallTable
 from bestbefore.adapters.rows.seams import Seams
@@ -16,6 +18,7 @@ from bestbefore.app.system import open_system
 from bestbefore.gate.run import Gate, chosen
 from bestbefore.ports.objects import StoreError
 from bestbefore.ports.scratch import ScratchRow
+from support.gates import Gates, failures
 from support.row_databases import RowDatabase
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
@@ -127,3 +130,38 @@ def test_the_moment_before_a_commit_is_that_of_the_thread_that_deleted(tmp_path:
     ledger.dispose()
 
     assert seen == [threading.current_thread().name]
+
+
+@pytest.mark.parametrize("row_database", ["postgresql"], indirect=True)
+def test_a_partition_with_a_view_on_it_is_played_and_a_product_that_does_not_look_is_caught(
+    gates: Gates, row_database: RowDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S-PART-01."""
+    gates.rows(row_database.url)
+    (played,) = gates.play("partition-with-view")
+    assert (played.ok, played.reason) == (True, None)
+    monkeypatch.setattr(partition_tree, "of_partitions", lambda *_, **__: {})
+    assert "batches planned" in (failures(gates.play("partition-with-view")).popitem()[1] or "")
+
+
+def test_a_database_without_partitions_cannot_show_what_becomes_of_them(
+    gates: Gates, tmp_path: Path
+) -> None:
+    gates.rows(f"sqlite:///{tmp_path / 'shop.db'}")
+    sqlite3.connect(tmp_path / "shop.db").close()
+    (played,) = gates.play("partition-with-view")
+    assert played.ok is None
+
+
+@pytest.mark.parametrize("row_database", ["postgresql"], indirect=True)
+def test_partitions_that_a_killed_gate_left_are_seen_and_removed(
+    table: SmallTable, row_database: RowDatabase
+) -> None:
+    table.partition([NOW + timedelta(days=day) for day in range(4)])
+    row_database.run(
+        "ALTER TABLE bestbefore_gate DETACH PARTITION bestbefore_gate_2",
+        "DROP TABLE bestbefore_gate CASCADE",
+    )
+    assert (table.exists(), table.partitions()) == (True, ["bestbefore_gate_2"])
+    table.remove()
+    assert not table.exists()

@@ -109,6 +109,20 @@ class ScratchTable(Protocol):
         """Make it, empty."""
         ...
 
+    @property
+    def has_partitions(self) -> bool:
+        """Whether `partition` can be used."""
+        ...
+
+    def partition(self, ends: Sequence[datetime]) -> None:
+        """Make it again, empty, with a partition between each two of *ends*, three at most, and a
+        view of the first one."""
+        ...
+
+    def partitions(self) -> Sequence[str]:
+        """The names of its partitions that are there, as parts of it or as tables of their own."""
+        ...
+
     def insert(self, rows: Sequence[ScratchRow]) -> None:
         """Add *rows* in one transaction."""
         ...

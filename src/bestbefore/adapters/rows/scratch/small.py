@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from bestbefore.adapters.rows.engine import Database
 from bestbefore.adapters.rows.errors import failure_of
+from bestbefore.adapters.rows.scratch import partitioned
 from bestbefore.adapters.sql_server import product
 from bestbefore.domain.rows import RowSource, TimestampKind
 from bestbefore.ports.objects import StoreError
@@ -49,12 +50,28 @@ class SmallTable:
     def exists(self) -> bool:
         """See the port."""
         with self._explained(), self._database.reading() as connection:
-            return sa.inspect(connection).has_table(NAME)
+            there = sa.inspect(connection).has_table(NAME)
+            return there or bool(partitioned.left(connection, _TABLE))
 
     def create(self) -> None:
         """See the port."""
         with self._explained(), self._database.writing() as connection:
             _TABLE.create(connection)
+
+    @property
+    def has_partitions(self) -> bool:
+        """See the port."""
+        return self._database.url.get_backend_name() == "postgresql"
+
+    def partition(self, ends: Sequence[datetime]) -> None:
+        """See the port."""
+        with self._explained(), self._database.writing() as connection:
+            partitioned.made_again(connection, _TABLE, [_written(end) for end in ends])
+
+    def partitions(self) -> Sequence[str]:
+        """See the port."""
+        with self._explained(), self._database.reading() as connection:
+            return partitioned.left(connection, _TABLE)
 
     def insert(self, rows: Sequence[ScratchRow]) -> None:
         """See the port."""
@@ -102,7 +119,10 @@ class SmallTable:
     def remove(self) -> None:
         """See the port."""
         with self._explained(), self._database.writing() as connection:
-            _TABLE.drop(connection, checkfirst=True)
+            if self.has_partitions:
+                partitioned.removed(connection, _TABLE)
+            else:
+                _TABLE.drop(connection, checkfirst=True)
 
     def close(self) -> None:
         """See the port."""
@@ -125,9 +145,13 @@ class SmallTable:
 def _values(row: ScratchRow) -> dict[str, object]:
     return {
         "id": row.id,
-        "written_at": (row.written_at - _EPOCH) // _MILLISECOND,
+        "written_at": _written(row.written_at),
         "note": row.note,
     }
+
+
+def _written(at: datetime) -> int:
+    return (at - _EPOCH) // _MILLISECOND
 
 
 def _row(row: sa.Row[tuple[int, int, str]]) -> ScratchRow:
