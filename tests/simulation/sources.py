@@ -185,7 +185,7 @@ class Table(MemoryTable):
         return end
 
 
-_QUIET = {"describe", "partitions", "lacking", "gaps", "slice", "kept", "count"}
+_QUIET = {"describe", "partitions", "lacking", "gaps", "show", "slice", "kept", "count"}
 
 
 class TableOf:

@@ -10,7 +10,7 @@ from bestbefore.domain.finding import Finding
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.rows import Divided, Effect, RowBatch, RowSource, TimestampKind, Walk
 from bestbefore.ports.objects import KeyRange
-from bestbefore.ports.rows import RowSeen, RowTask, Slice, TableFacts, Whole
+from bestbefore.ports.rows import RowSeen, RowsShown, RowTask, Slice, TableFacts, Whole
 
 SHAPE = "0123456789abcdef"
 
@@ -70,6 +70,11 @@ class MemoryTable:
         old = [number for number in seen if self.rows[number] < cutoff]
         rest = KeyRange(_end(seen[-1]), gap.until) if len(inside) > len(seen) else None
         return Slice(self._cut(old, size), rest, len(seen))
+
+    def show(
+        self, source: RowSource, facts: TableFacts, cutoff: datetime, batch: RowBatch
+    ) -> RowsShown:
+        return RowsShown(f"DELETE {batch.label}", ["memory: tell"])
 
     def kept(self, source: RowSource, facts: TableFacts) -> Mapping[str, int]:
         return {}

@@ -98,8 +98,7 @@ class SqlPlanLedger:
                 return self._claim(connection, found, now, lease, approved_now=approved_now)
             taken_over = self._take_over(connection, policy, slot, by, now)
             inherited = taken_over[0].reason if taken_over else doubt
-            seen = _circumstances(connection, policy_row, policy.name, target, trigger, approved,
-                                  inherited)  # fmt: skip
+            seen = _circumstances(connection, policy_row, policy.name, target, approved, inherited)
             early = not policy.keeps_some and not seen.may_park(policy.reach)
             created = connection.execute(
                 sa.insert(runs)
@@ -127,7 +126,6 @@ class SqlPlanLedger:
         self,
         policy: Policy,
         target: str,
-        trigger: Trigger,
         *,
         approved: bool,
         doubt: str | None = None,
@@ -140,7 +138,6 @@ class SqlPlanLedger:
                 stored.id if stored else None,
                 policy.name,
                 target,
-                trigger,
                 approved,
                 parked[0].reason if parked else doubt,
             )
@@ -234,12 +231,12 @@ class SqlPlanLedger:
             )
             return run_rows.one(connection, claim.run)
 
-    def approve(self, run_id: str, by: str, now: datetime) -> Run:
+    def approve(self, run_id: str, by: str, now: datetime, reason: str | None = None) -> Run:
         with self._db.write() as connection:
             run = run_rows.named(connection, run_id)
             if run.state is not RunState.PARKED:
                 raise LedgerError(f"run {run_id} is {run.state}; only a parked run can be approved")
-            _approve(connection, run, by, now)
+            _approve(connection, run, by, now, reason)
             self._db.ring(connection)
             return run_rows.one(connection, run.row)
 
@@ -311,7 +308,7 @@ class SqlPlanLedger:
             )
         ).one()
         run = run_rows.one(connection, row)
-        seen = _circumstances(connection, stored.policy_id, run.policy, run.target, run.trigger,
+        seen = _circumstances(connection, stored.policy_id, run.policy, run.target,
                               stored.approved, stored.inherited, but=row)  # fmt: skip
         cursors = None if stored.cursors is None else [
             KeyRange(*cursor) for cursor in json.loads(stored.cursors)
@@ -324,7 +321,6 @@ def _circumstances(
     policy_row: int | None,
     policy: str,
     target: str,
-    trigger: Trigger,
     approved: bool,
     inherited: str | None,
     but: int | None = None,
@@ -332,7 +328,6 @@ def _circumstances(
     first = connection.execute(_RELEASED, {"policy": policy_row, "but": but}).first()
     last = connection.execute(_LAST_RELEASED, {"name": policy, "but": but}).scalar()
     return Circumstances(
-        trigger=trigger,
         approved=approved,
         first=first is None,
         moved_from=last if last is not None and last != target else None,
@@ -350,9 +345,13 @@ def _approve_again(connection: sa.Connection, run: Run, by: str, now: datetime) 
     return False
 
 
-def _approve(connection: sa.Connection, run: Run, by: str, now: datetime) -> None:
+def _approve(
+    connection: sa.Connection, run: Run, by: str, now: datetime, reason: str | None = None
+) -> None:
     run_rows.step(connection, run, RunState.OPEN, released_at=micros(now))
     shown = f"{run.planned:,} planned; parked because {run.reason}"
+    if reason is not None:
+        shown += f"; approved because {reason}"
     run_rows.note(connection, "approve", shown, by, now, policy=run.policy, run_id=run.run_id)
     run_rows.drain_if_done(connection, run.row, now)
 
