@@ -96,7 +96,7 @@ class _Gathered:
     def add(self, found: Slice) -> None:
         self.batches += found.batches
         self.scanned += found.scanned
-        self.referenced += found.referenced
+        self.referenced += sum(found.referenced.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from bestbefore.adapters.rows import completion
 from bestbefore.adapters.rows.checking import findings
+from bestbefore.adapters.rows.cutting import meant
 from bestbefore.adapters.rows.describing import described
 from bestbefore.adapters.rows.engine import Database
 from bestbefore.adapters.rows.errors import failure_of
@@ -18,9 +19,17 @@ from bestbefore.adapters.rows.slices import cut
 from bestbefore.adapters.rows.table import Target, base_table, reflect
 from bestbefore.adapters.rows.timestamps import FUTURE
 from bestbefore.domain.finding import Finding
-from bestbefore.domain.rows import RowSource, Walk
+from bestbefore.domain.rows import RowBatch, RowSource, Walk
 from bestbefore.ports.objects import KeyRange, StoreError
-from bestbefore.ports.rows import RowSeen, Slice, TableFacts, TableRefused, Whole
+from bestbefore.ports.rows import (
+    RowSeen,
+    RowsShown,
+    RowTask,
+    Slice,
+    TableFacts,
+    TableRefused,
+    Whole,
+)
 
 
 class SqlRowReader:
@@ -66,6 +75,16 @@ class SqlRowReader:
         """See `RowReader.slice`."""
         with self._looking(source, facts) as (connection, target):
             return cut(connection, target, cutoff, gap, size, most, since)
+
+    def show(
+        self, source: RowSource, facts: TableFacts, cutoff: datetime, batch: RowBatch
+    ) -> RowsShown:
+        """See `RowReader.show`."""
+        with self._looking(source, facts) as (connection, target):
+            task = RowTask(b"", "", "", batch, cutoff)
+            delete = sa.delete(target.table).where(meant(target, task))
+            found = delete.compile(connection)
+            return RowsShown(f"{found} {dict(found.params)}", ())
 
     def kept(self, source: RowSource, facts: TableFacts) -> Mapping[str, int]:
         """See `RowReader.kept`."""

@@ -40,7 +40,7 @@ def cut(
             count, oldest = (number - 1) % size + 1, min(oldest, at)
             batches.append(RowBatch(first, end, count, oldest, target.walk, target.shape))
     rest = KeyRange(end, gap.until) if looked == most else None
-    return Slice(batches, rest, looked, referenced)
+    return Slice(batches, rest, looked, {"": referenced} if referenced else {})
 
 
 def looked_at(
