@@ -18,7 +18,7 @@ from bestbefore.domain.rows import (
     Walk,
 )
 from bestbefore.ports.objects import KeyRange
-from bestbefore.ports.rows import RowSeen, RowTask, Slice, TableFacts, Whole
+from bestbefore.ports.rows import RowSeen, RowsShown, RowTask, Slice, TableFacts, Whole
 
 SHAPE = "0123456789abcdef"
 
@@ -85,6 +85,11 @@ class MemoryTable:
         old = [number for number in seen if self.rows[number] < cutoff]
         rest = KeyRange(_end(seen[-1]), gap.until) if len(inside) > len(seen) else None
         return Slice(self._cut(old, size), rest, len(seen))
+
+    def show(
+        self, source: RowSource, facts: TableFacts, cutoff: datetime, batch: RowBatch
+    ) -> RowsShown:
+        return RowsShown(f"DELETE {batch.label}", ["memory: tell"])
 
     def kept(self, source: RowSource, facts: TableFacts) -> Mapping[str, int]:
         return {}

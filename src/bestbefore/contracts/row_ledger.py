@@ -246,7 +246,7 @@ class RowLedgerContract:
     def test_slices_of_a_run_that_cannot_park_are_released_as_they_come(
         self, ledger: RowLedger
     ) -> None:
-        answer = ledger.answer(ROWS)
+        answer = ledger.answer(ROWS, approved=True)
 
         rest = KeyRange('["99"]', None)
         first = ledger.write(answer, ledger.page(ROWS, ["0-99"], SLOT, rest), SLOT)
