@@ -15,9 +15,9 @@ from bestbefore.adapters.rows.engine import Database
 from bestbefore.adapters.rows.scratch.small import SmallTable
 from bestbefore.adapters.rows.seams import Seams
 from bestbefore.app.system import open_system
-from bestbefore.gate.run import Gate, chosen
+from bestbefore.gate.run import Gate, GateRefused, chosen
 from bestbefore.ports.objects import StoreError
-from bestbefore.ports.scratch import ScratchRow
+from bestbefore.ports.scratch import ScratchReference, ScratchRow
 from support.gates import Gates, failures
 from support.row_databases import RowDatabase
 
@@ -60,6 +60,51 @@ def test_a_locked_row_is_nobody_else_s_and_the_others_are_free_where_it_says_so(
         other.close()
 
     assert [row.note for row in table.rows()] == ["touched", "old", "touched", "old", "old"]
+
+
+def test_rows_of_the_tables_beside_it_are_removed_and_changed_with_the_rows_they_refer_to(
+    table: SmallTable,
+) -> None:
+    for beside in (table.cascade, table.set_null):
+        beside.create()
+        beside.insert([ScratchReference(1, 4), ScratchReference(2, 5)], NOW)
+    table.delete([4])
+
+    assert table.cascade.rows() == [ScratchReference(2, 5)]
+    assert table.set_null.rows() == [ScratchReference(1, None), ScratchReference(2, 5)]
+
+
+def test_no_row_of_another_table_is_removed_or_changed_beyond_what_was_shown(
+    gates: Gates, row_database: RowDatabase
+) -> None:
+    """S-REACH-01, S-REACH-02, S-REACH-03: the gate tries it on every database."""
+    gates.rows(row_database.url)
+    (verdict,) = gates.play("dependents-beyond-cap")
+
+    assert verdict.ok, verdict.reason
+
+
+def test_a_table_that_a_killed_gate_left_beside_its_own_is_named_and_removed(
+    gates: Gates, row_database: RowDatabase
+) -> None:
+    left = SmallTable(row_database.url, "d")
+    left.create()
+    left.cascade.create()
+    gates.rows(row_database.url)
+    gates.write()
+    try:
+        system = open_system(gates.path, {})
+        with pytest.raises(GateRefused, match="shop/bestbefore_gate; shop/bestbefore_gate_cascade"):
+            Gate(system).play(chosen(["dependents-beyond-cap"]), lambda: False)
+        cleaned = Gate(system).clean()
+        system.close()
+
+        assert cleaned == ["shop/bestbefore_gate", "shop/bestbefore_gate_cascade"]
+        assert not left.exists()
+        assert not left.cascade.exists()
+    finally:
+        left.remove()
+        left.close()
 
 
 def test_a_database_that_cannot_be_used_is_named_as_the_configuration_does(tmp_path: Path) -> None:

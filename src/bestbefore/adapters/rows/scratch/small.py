@@ -7,11 +7,10 @@ from datetime import UTC, datetime, timedelta
 import sqlalchemy as sa
 
 from bestbefore.adapters.rows.engine import Database
-from bestbefore.adapters.rows.errors import failure_of
 from bestbefore.adapters.rows.scratch import partitioned
+from bestbefore.adapters.rows.scratch.referring import ReferringTable, explained
 from bestbefore.adapters.sql_server import product
 from bestbefore.domain.rows import RowSource, TimestampKind
-from bestbefore.ports.objects import StoreError
 from bestbefore.ports.scratch import ScratchRow
 
 NAME = "bestbefore_gate"
@@ -40,6 +39,8 @@ class SmallTable:
     def __init__(self, url: str, called: str) -> None:
         self._database = Database(url)
         self._called = called
+        self.cascade = ReferringTable(self._database, called, _TABLE, "CASCADE")
+        self.set_null = ReferringTable(self._database, called, _TABLE, "SET NULL")
 
     def source(self) -> RowSource:
         """See the port."""
@@ -118,6 +119,8 @@ class SmallTable:
 
     def remove(self) -> None:
         """See the port."""
+        self.cascade.remove()
+        self.set_null.remove()
         with self._explained(), self._database.writing() as connection:
             if self.has_partitions:
                 partitioned.removed(connection, _TABLE)
@@ -135,11 +138,8 @@ class SmallTable:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        try:
+        with explained(self._called, NAME):
             yield
-        except sa.exc.SQLAlchemyError as error:
-            target = f"databases.{self._called}, scratch table {NAME}"
-            raise StoreError(failure_of(error, target)) from error
 
 
 def _values(row: ScratchRow) -> dict[str, object]:
