@@ -223,12 +223,12 @@ def refuse_unrelated(
 
 def _reached(connection: sa.Connection, table: sa.Table, allowed: Allowance) -> Iterator[sa.Table]:
     """Tables with a foreign key to *table*, over any number of steps of allowed ones; those that
-    have a policy of their own among them."""
+    have a policy of their own among them, and the table itself where it refers to itself."""
     for reference in references(connection, table):
         child = reference.table
+        yield child
         if child is table:
             continue
-        yield child
         if allowed.allows(child) and not reference.changes:
             yield from _reached(connection, child, allowed)
 
