@@ -61,22 +61,24 @@ def shared(
     """*parts* of the batch of *task*, each with what it may remove and change: all of them
     together no more than was planned. Parts for which nothing is left are left out, and the next
     plan finds their rows."""
-    rows, left = task.batch.rows, {one.table: one for one in task.batch.dependents}
+    itself = str(target.table)
+    left = {one.table: one for one in task.batch.dependents}
+    along = left.get(itself, DependentRows(itself))
+    # A row of the table is removed in its own part, or with a row that it refers to.
+    left[itself] = along._replace(removed=along.removed + task.batch.rows)
     given = []
     for part in parts:
-        if rows <= 0:
+        rows = min(part.rows, left[itself].removed)
+        if not rows:
             break
-        # Rows of the same batch may be removed with each other, whatever part they are in.
-        inside = {str(target.table): task.batch.rows - part.rows}
+        left[itself] = left[itself]._replace(removed=left[itself].removed - rows)
         needs = of_batch(connection, target, task.cutoff, target.between(part.first, part.last))
-        dependents = tuple(_taken(needs, left, inside))
-        given.append(replace(part, rows=min(part.rows, rows), dependents=dependents))
-        rows -= part.rows
+        given.append(replace(part, rows=rows, dependents=tuple(_taken(needs, left))))
     return tuple(given)
 
 
 def _taken(
-    needs: Sequence[DependentRows], left: dict[str, DependentRows], inside: Mapping[str, int]
+    needs: Sequence[DependentRows], left: dict[str, DependentRows]
 ) -> Iterator[DependentRows]:
     """Of *needs* what is *left*, which it is taken from."""
     for need in needs:
@@ -86,7 +88,6 @@ def _taken(
         left[need.table] = have._replace(
             removed=have.removed - removed, changed=have.changed - changed
         )
-        removed = min(need.removed, removed + inside.get(need.table, 0))
         if removed or changed:
             yield need._replace(removed=removed, changed=changed)
 
@@ -184,7 +185,7 @@ class _Statement:
             if name == "batch":
                 yield above.batch
             else:
-                yield self._younger(node.table)
+                yield self._younger(node.table, str(node.table))
 
     def _below(self, level: _Level) -> None:
         for reference in level.node.changes:
@@ -192,9 +193,9 @@ class _Statement:
         for reference, node, _ in level.node.branches:
             child = node.table
             joined = level.rows.join(child, reference.joined(child, level.values(reference.needed)))
-            rows = sa.select(
-                *_labelled(node), level.batch.label("batch"), self._younger(child).label("younger")
-            ).select_from(joined)
+            younger = self._younger(child, str(child)).label("younger")
+            rows = sa.select(*_labelled(node), level.batch.label("batch"), younger)
+            rows = rows.select_from(joined)
             found = self._closed(_Level(rows.cte(self._name()), node), sa.true())
             self._count("removed", str(child), found.rows, found.batch, found.rows.c.younger)
             self._below(found)
@@ -205,7 +206,7 @@ class _Statement:
         itself = id_of(table) == id_of(target.table)
         child: sa.FromClause = table.alias() if itself else table
         joined = level.rows.join(child, reference.joined(child, level.values(reference.needed)))
-        younger = self._younger(table, child)
+        younger = self._younger(child, str(table))
         rows = sa.select(level.batch.label("batch"), younger.label("younger")).select_from(joined)
         if itself:
             same = sa.and_(*(child.c[column.key] == column for column in target.key))
@@ -228,15 +229,16 @@ class _Statement:
         select = sa.select(batch.label("batch"), n, total).select_from(rows).group_by(batch)
         self._counts.append((kind, table, select))
 
-    def _younger(self, table: sa.Table, child: sa.FromClause | None = None) -> Expression:
-        """1 where a row of *table*, or of *child*, an alias of it, is younger than the cutoff; NULL
-        where nothing tells."""
-        times = self._target.ages.get(str(table))
+    def _younger(self, rows: sa.FromClause, table: str) -> Expression:
+        """1 where one of *rows*, of the table called so, is younger than the cutoff, NULL where
+        nothing tells."""
+        target = self._target
+        times = target.times if table == str(target.table) else target.ages.get(table)
         if times is None:
             return sa.cast(sa.null(), sa.Integer)
-        if child is not None:
-            column: Any = child.c[times.column.key]
-            times = replace(times, column=column)
+        # A table that refers by two foreign keys is there twice: the column has to be this one's.
+        column: Any = rows.c[times.column.key]
+        times = replace(times, column=column)
         young = sa.and_(times.dated, sa.not_(times.before(self._cutoff)))
         return sa.case((young, 1), else_=0)
 
