@@ -26,6 +26,9 @@ from bestbefore.domain.rows import (
 from bestbefore.domain.throttle import Limits, Strain
 from bestbefore.ports.objects import KeyRange
 
+ACCEPTED = frozenset({"foreign-keys-trusted", "row-security-accepted"})
+"""Codes of `TableFacts.notes` that say what a policy accepts without proof. Each run says them."""
+
 
 class TableRefused(Exception):
     """No policy may touch this table as it is. The message says what was found and the remedy."""

@@ -145,7 +145,7 @@ class SqlRowReader:
         with self._answering(source), self._database.counting() as connection:
             facts, target = described(connection, source, None)
             return [
-                *findings(connection, source, target, facts, cutoff),
+                *findings(connection, target, facts, cutoff),
                 *partition_findings(connection, source, target, cutoff),
             ]
 

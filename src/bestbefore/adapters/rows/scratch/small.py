@@ -45,7 +45,12 @@ class SmallTable:
     def source(self) -> RowSource:
         """See the port."""
         return RowSource(
-            self._called, NAME, "written_at", timestamp_kind=TimestampKind.EPOCH_MS, batch_size=10
+            self._called,
+            NAME,
+            "written_at",
+            timestamp_kind=TimestampKind.EPOCH_MS,
+            batch_size=10,
+            trusts_foreign_keys=True,  # all that refer to it are ours
         )
 
     def exists(self) -> bool:
