@@ -126,6 +126,10 @@ class Dialect(ABC):
     asks_recursively = True
     """Whether a recursive question can be asked about each row of a statement."""
 
+    keeps_itself = False
+    """Whether a row that refers to itself, by a foreign key that removes or changes nothing, cannot
+    be deleted."""
+
     times_are_text = False
     """Whether there are no types for times, so that all of them are written as text."""
 
