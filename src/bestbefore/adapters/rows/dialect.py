@@ -145,6 +145,12 @@ class Dialect(ABC):
     def walks(self, connection: sa.Connection) -> None:  # noqa: B027  (most need no telling)
         """Have the rest of this transaction use indexes wherever there are some."""
 
+    joins_ranges = False
+    """Whether a join has to be told the range of what it looks for, so that it reads no more."""
+
+    def joins(self, connection: sa.Connection) -> None:  # noqa: B027  (most need no telling)
+        """Have the rest of this transaction join along indexes."""
+
     @abstractmethod
     def place(self, connection: sa.Connection) -> str:
         """Server and database, without secrets, as the beginning of a URL."""

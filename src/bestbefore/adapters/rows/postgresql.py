@@ -174,6 +174,7 @@ class Postgresql(Dialect):
     """PostgreSQL 12 and newer, through psycopg."""
 
     folds = False
+    joins_ranges = True
 
     def engine(self, url: sa.URL, access: Access) -> sa.Engine:
         given = {name: value for name, value in _CONNECTION.items() if name not in url.query}
@@ -201,6 +202,10 @@ class Postgresql(Dialect):
         # Half of a table is cheaper to sort than to walk, once; not for every slice of it.
         # Nor may what is looked at of it once go to a disk.
         connection.exec_driver_sql(_set({"enable_seqscan": "off", "work_mem": "32MB"}))
+
+    def joins(self, connection: sa.Connection) -> None:
+        # To hash all of a table is cheaper than to walk its index, once; not for every slice.
+        connection.exec_driver_sql(_set({"enable_hashjoin": "off"}))
 
     def place(self, connection: sa.Connection) -> str:
         url, driver = connection.engine.url, connection.connection.dbapi_connection
