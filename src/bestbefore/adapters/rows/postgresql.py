@@ -117,8 +117,9 @@ _BELOW = sa.text(f"""
     WHERE (n.nspname, c.relname) <> (:schema, :table) ORDER BY c.oid
 """)  # noqa: S608  (as above)
 
-# A foreign key of, or to, a partitioned table is in the catalog once more for each partition. One
-# that refers to a partition only is not: its rows are those of that partition and of its own ones.
+# A foreign key of, or to, a partitioned table is in the catalog once more for each partition: only
+# the topmost one within the tree counts, which for a policy about a partition is the partition's. A
+# key that refers to a partition only is about the rows of that partition and of its own ones.
 _FOREIGN_KEYS = sa.text(f"""
     {_TREE}
     SELECT f.conname, kn.nspname, k.relname,
@@ -146,7 +147,9 @@ _FOREIGN_KEYS = sa.text(f"""
     FROM tree JOIN pg_catalog.pg_constraint f ON f.confrelid = tree.oid AND f.contype = 'f'
     JOIN pg_catalog.pg_class k ON k.oid = f.conrelid
     JOIN pg_catalog.pg_namespace kn ON kn.oid = k.relnamespace
-    WHERE f.conparentid = 0
+    WHERE NOT EXISTS (
+        SELECT FROM pg_catalog.pg_constraint above JOIN tree t ON t.oid = above.confrelid
+        WHERE above.oid = f.conparentid)
     ORDER BY kn.nspname, k.relname, f.conname
 """)  # noqa: S608  (as above)
 
@@ -159,7 +162,9 @@ _TRIGGERS = sa.text(f"""
     SELECT named.said || t.tgname
     FROM named JOIN pg_catalog.pg_trigger t ON t.tgrelid = named.oid
     WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' AND t.tgtype & :bit <> 0
-        AND coalesce(to_jsonb(t) ->> 'tgparentid', '0') = '0'
+        AND NOT EXISTS (SELECT FROM pg_catalog.pg_trigger above
+            JOIN tree ON tree.oid = above.tgrelid
+            WHERE above.oid::text = to_jsonb(t) ->> 'tgparentid')
     UNION ALL
     SELECT named.said || r.rulename || ' (rule)' FROM named
     JOIN pg_catalog.pg_rewrite r ON r.ev_class = named.oid
