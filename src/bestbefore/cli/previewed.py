@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bestbefore.cli.text import moment, printable, size
+from bestbefore.domain.printable import number_of
 from bestbefore.read.documents import Document
 
 _WIDTH = 12
@@ -31,7 +32,8 @@ def would_text(would: Document) -> list[str]:
 def target_text(target: Document) -> str:
     """One line about one target: its time, its size, and what it is called."""
     if target["kind"] == "rows":
-        text = f"{moment(target['oldest'])}  {target['rows']:>{_WIDTH},} rows  {_ends(target)}"
+        rows = f"{number_of(target['rows'], 'row'):>{_WIDTH + 5}}"
+        text = f"{moment(target['oldest'])}  {rows}  {_ends(target)}"
         return text + "".join(_dependents(target["dependents"]))
     what = [printable(target["key"])]
     what += [f"version {printable(target['version_id'])}"] if target["version_id"] else []
@@ -84,7 +86,7 @@ def _dependents(dependents: Sequence[Document]) -> Iterator[str]:
     for one in dependents:
         for what in ("removed", "changed"):
             if one[what]:
-                yield f", {one[what]:,} rows of {printable(one['table'])} {what}"
+                yield f", {number_of(one[what], 'row')} of {printable(one['table'])} {what}"
 
 
 def _prefix(prefix: str | None) -> str:
