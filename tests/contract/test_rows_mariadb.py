@@ -124,7 +124,6 @@ def test_a_text_that_looks_like_a_column_is_refused(world: RowWorld) -> None:
     fill(world, "VARCHAR(60)", ["2026-01-01"])
     with pytest.raises(TableRefused, match="write `id`"):
         world.reader.describe(source(where='"id" = 1'))
-    assert old(world, source(where='at = "2026-01-01"'), NOON) == [1]
     for where in ("id = 1 # all", r"at = 'it\'s'", r'at = "\""'):
         with pytest.raises(TableRefused, match="expected one condition"):
             world.reader.describe(source(where=where))

@@ -196,3 +196,25 @@ def test_a_file_whose_readers_block_its_writers_is_told_of(world: RowWorld) -> N
     assert "journal_mode = WAL" in remedy
     world.run("PRAGMA journal_mode = WAL")
     assert told() == []
+
+
+@pytest.mark.parametrize("how", ["", "ON DELETE CASCADE", "ON DELETE SET NULL"])
+def test_foreign_keys_are_followed_as_sqlite_compares_them(world: RowWorld, how: str) -> None:
+    """S-STORE-09: with the parent's collation, and converted to the parent's type."""
+    world.run(
+        "CREATE TABLE parents (id INTEGER PRIMARY KEY, at BIGINT, name TEXT COLLATE NOCASE UNIQUE)",
+        f"CREATE TABLE c (id INTEGER PRIMARY KEY, name TEXT REFERENCES parents (name) {how})",
+        f"CREATE TABLE d (id INTEGER PRIMARY KEY, parent TEXT REFERENCES parents (id) {how})",
+    )
+    world.insert("parents", (1, OLD, "one"), (2, OLD, "two"), (3, OLD, "three"))
+    world.insert("c", (1, "ONE"))
+    world.insert("d", (1, "02"))
+    none, every = (table("parents", dependents=dependents) for dependents in ((), None))
+    assert [end.rows for end in world.drain(none)] == [1]
+    assert world.ids("parents") == [1, 2]
+    (what,) = world.plan(every)
+    took = {one.table: one.removed + one.changed for one in what.batch.dependents}
+    assert took == {"main.c": 1, "main.d": 1}
+    effect = world.delete(every, what)
+    assert (dict(effect.dependents) or dict(effect.changed)) == took
+    assert effect.rows == 2

@@ -2,6 +2,9 @@
 
 import json
 import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,12 +17,14 @@ from bestbefore.adapters.state import database as module
 from bestbefore.adapters.state.database import Database, micros
 from bestbefore.adapters.state.measures import SqlMeasures
 from bestbefore.adapters.state.schema import metadata
-from bestbefore.contracts.ledger_world import POLICY, SLOT
-from bestbefore.contracts.row_ledger import RowLedger, gone
+from bestbefore.contracts.ledger_world import DAY, POLICY, SLOT
+from bestbefore.contracts.row_ledger import ROWS, RowLedger, batch, gone, operation_of
 from bestbefore.domain.counts import Count
 from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.policy import Policy
+from bestbefore.domain.rows import DependentRows, Effect
 from bestbefore.domain.states import RunState
-from bestbefore.ports.ledger import Completed, DeadFilter, LedgerError
+from bestbefore.ports.ledger import Completed, DeadFilter, LedgerError, PolicyEdited
 from bestbefore.ports.records import OperationFilter
 from support.ledgers import all_sides
 from support.postgresql import Postgres
@@ -135,6 +140,32 @@ def test_a_ledger_from_before_row_batches_goes_on(url: str) -> None:
     database.dispose()
 
 
+def test_a_ledger_from_before_dependents_were_counted_goes_on(url: str) -> None:
+    """Design, "From 0.1": what it planned counted none, and may do no more than that."""
+    auto = replace(ROWS, source=replace(ROWS.rows, dependents=None))
+    _prepare_0016(url, auto)
+    database = Database(url)
+    database.prepare()
+
+    ledger = RowLedger(all_sides(database))
+    with pytest.raises(PolicyEdited, match=r"`dependents` is `none` by default since 0\.2"):
+        ledger.plans.check_policies([ROWS])
+    ledger.plans.check_policies([auto, replace(ROWS, version="v2")])
+    (run,) = ledger.records.runs()
+    assert (run.dependents, run.referenced, run.table, run.most_dependents) == ((), {}, None, 0)
+    ended, waiting = ledger.records.operations(OperationFilter(run_id=run.run_id))
+    assert ended.effect == Effect(Outcome.DELETED, 100, {"notes": 3}, seconds=0.5)
+    assert waiting.batch == batch("100-199")
+    ledger.publish()
+    (claimed,) = ledger.claim()
+    ledger.record(gone(claimed, changed={"notes": 1}))
+    assert ledger.beside(run, "changed") == {"notes": 1}
+    ledger.dependents["200-299"] = (DependentRows("shop.notes", removed=4),)
+    planned = ledger.plan("200-299", of=auto, slot=SLOT + DAY)
+    assert ledger.again(planned).dependents == (DependentRows("shop.notes", removed=4),)
+    database.dispose()
+
+
 def test_counts_begin_with_what_the_ledger_knows(url: str) -> None:
     _prepare_0006(url)
     database = Database(url)
@@ -185,20 +216,65 @@ def test_dead_letters_of_an_older_ledger_are_counted_by_their_cause(url: str) ->
     database.dispose()
 
 
-def _prepare_0006(url: str) -> None:
-    """A ledger of that version, with a run over three objects: one is gone and one is dead."""
+def _prepare_0016(url: str, policy: Policy) -> None:
+    """A ledger of 0.1, with a run over two batches: one is gone, and one waits."""
+    with _at_version(url, "0016") as insert:
+        at = micros(SLOT)
+        insert(
+            "policies", name=policy.name, version=policy.version, owner="", connection="shipments",
+            bucket=policy.container, action="delete", fingerprint=policy.fingerprint(),
+            decides=json.dumps(policy.decides()), current=True, planned_at=at, about_rows=True,
+        )  # fmt: skip
+        insert(
+            "runs", run_id="0123456789ab", policy_id=1, slot=at, first_slot=at,
+            cutoff=micros(policy.older_than.before(SLOT)), state="open", trigger="plan",
+            approved=False, early=True, complete=True, released_at=at, target="memory",
+            created_at=at, planned=2, waiting=1, completed=1, scanned=200, rows=200,
+        )  # fmt: skip
+        for kind, name, n in (("outcome", "deleted", 1), ("rows", "deleted", 100),
+                              ("dependents", "notes", 3)):  # fmt: skip
+            insert("run_tallies", run_id=1, kind=kind, name=name, n=n)
+        for number, (span, more, effect) in enumerate((
+            ("0-99", {"state": "completed", "outcome": "deleted", "completed_at": at},
+             {"deleted": 100, "archived": 0, "blocked": 0, "dependents": '{"notes": 3}',
+              "replayed": False, "seconds": 0.5}),
+            ("100-199", {"state": "waiting"}, {}),
+        ), 1):  # fmt: skip
+            described = batch(span)
+            insert(
+                "operations", operation_id=operation_of(span, policy), run_id=1, policy_id=1,
+                key=described.label, etag=described.shape, size=described.rows, seen_at=at,
+                last_modified=micros(described.oldest), deliveries=0, **more,
+            )  # fmt: skip
+            insert(
+                "row_batches", operation=number, policy_id=1, first=described.first,
+                last=described.last, rows=described.rows, oldest=micros(described.oldest),
+                walk=described.walk, shape=described.shape, **effect,
+            )  # fmt: skip
+
+
+@contextmanager
+def _at_version(url: str, version: str) -> Iterator[Callable[..., None]]:
+    """An empty ledger of that version of the schema; what is given inserts into a table of it."""
     engine = sa.create_engine(url, poolclass=sa.NullPool)
     with engine.begin() as connection:
         settings = config.Config()
         settings.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
         settings.attributes["connection"] = connection
-        command.upgrade(settings, "0006")
+        command.upgrade(settings, version)
         tables = sa.MetaData()
         tables.reflect(connection)
 
         def insert(table: str, **values: object) -> None:
             connection.execute(sa.insert(tables.tables[table]).values(**values))
 
+        yield insert
+    engine.dispose()
+
+
+def _prepare_0006(url: str) -> None:
+    """A ledger of that version, with a run over three objects: one is gone and one is dead."""
+    with _at_version(url, "0006") as insert:
         at = micros(SLOT)
         insert(
             "policies", name="exports", version="v1", owner="growth-team", connection="s",
@@ -226,7 +302,6 @@ def _prepare_0006(url: str) -> None:
             "operations", operation_id=b"3" * 32, state="dead", key="exports/c", redriven=2,
             failure_class="permission", error="no", first_failed_at=at, last_failed_at=at, **common,
         )  # fmt: skip
-    engine.dispose()
 
 
 def test_there_is_one_head() -> None:

@@ -40,6 +40,7 @@ from bestbefore.contracts.ledger import LedgerContract
 from bestbefore.contracts.ledger_world import LEASE, POLICY, SLOT, Ledger, Sides
 from bestbefore.contracts.queue import QueueContract
 from bestbefore.contracts.row_ledger import RowLedgerContract
+from bestbefore.contracts.row_planned import RowPlannedContract
 from bestbefore.contracts.slots import SlotsContract
 from bestbefore.contracts.stacks import StackContract
 from bestbefore.contracts.strays import StraysContract
@@ -119,6 +120,10 @@ class TestStraysOnPostgresql(StraysContract):
 
 
 class TestRowLedgerOnPostgresql(RowLedgerContract):
+    pass
+
+
+class TestRowPlannedOnPostgresql(RowPlannedContract):
     pass
 
 

@@ -12,6 +12,7 @@ from bestbefore.adapters.state.move import move
 from bestbefore.contracts.ledger_world import ME, SLOT, Ledger, died, retried
 from bestbefore.contracts.row_ledger import ROWS, RowLedger, gone, halved
 from bestbefore.domain.outcome import Outcome
+from bestbefore.domain.rows import DependentRows
 from bestbefore.domain.states import RunState
 from bestbefore.ports.ledger import Completed, DeadFilter
 from bestbefore.ports.records import OperationFilter
@@ -84,11 +85,13 @@ def test_row_batches_move_with_the_ledger_and_work_goes_on_there(
     database: Database, ledger_url: str
 ) -> None:
     here = RowLedger(all_sides(database))
+    here.dependents["0-99"] = (DependentRows("shop.notes", removed=3, changed=1),)
+    here.referenced = {"shop.lines": 2}
     run = here.plan("0-99", "100-199", "200-299", "300-399")
     here.publish()
     first, second, third, fourth = here.claim()
     here.record(
-        gone(first, dependents={"notes": 3}),
+        gone(first, dependents={"notes": 3}, changed={"notes": 1}),
         halved(second, "100-149", "150-199"),
         died(third),
         retried(fourth),
@@ -104,7 +107,11 @@ def test_row_batches_move_with_the_ledger_and_work_goes_on_there(
             here.records.operations(everything)
         )
         assert there.taken() == here.taken()
-        assert there.again(run).rows == 400
+        moved_run = there.again(run)
+        assert moved_run == here.again(run)
+        assert (moved_run.rows, moved_run.dependents, moved_run.referenced) == (
+            400, here.dependents["0-99"], {"shop.lines": 2},
+        )  # fmt: skip
         there.controls.resume_work(None, ME, SLOT)
         (letter,) = there.dead_letters.dead(DeadFilter())
         there.dead_letters.redrive([letter.row], [SLOT], ME, SLOT)

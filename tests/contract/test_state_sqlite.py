@@ -26,6 +26,7 @@ from bestbefore.contracts.ledger import LedgerContract
 from bestbefore.contracts.ledger_world import Sides
 from bestbefore.contracts.queue import QueueContract
 from bestbefore.contracts.row_ledger import RowLedgerContract
+from bestbefore.contracts.row_planned import RowPlannedContract
 from bestbefore.contracts.slots import SlotsContract
 from bestbefore.contracts.stacks import StackContract
 from bestbefore.contracts.strays import StraysContract
@@ -135,6 +136,10 @@ class TestStraysOnSqlite(StraysContract):
 
 
 class TestRowLedgerOnSqlite(RowLedgerContract):
+    pass
+
+
+class TestRowPlannedOnSqlite(RowPlannedContract):
     pass
 
 

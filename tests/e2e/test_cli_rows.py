@@ -83,6 +83,7 @@ def test_more_rows_than_the_cap_park_the_run(small_shop: CliShop) -> None:
 def test_rows_go_with_those_they_refer_to_and_are_counted_by_table(shop: CliShop) -> None:
     shop.orders()
     shop.lines(3, 3, 14, 28)
+    shop.write(dependents="auto")
 
     document = shop.json("run", "stale")
 
@@ -361,3 +362,31 @@ def test_hours_and_pressure_that_hold_work_back_are_shown(small_shop: CliShop) -
     small_shop.write()
     assert small_shop.json("work", "--drain")["rows"] == {"deleted": 25}
     assert small_shop.json("status")["throttles"] == []
+
+
+def test_a_version_that_said_nothing_of_dependents_is_refused_until_a_word_is_said(
+    small_shop: CliShop,
+) -> None:
+    """Design, "From 0.1": a null in the recorded rule is what "auto" still writes."""
+    small_shop.orders()
+    small_shop.write(dependents="auto", policy="max_deletes = 1")
+    parked = small_shop.json("plan", "stale", code=1)
+    small_shop.write()
+    refusal = (
+        "policies.stale: `dependents` is `none` by default since 0.2: raise the version, or write "
+        '`dependents = "auto"` under the old one'
+    )
+
+    for words in (["status"], ["run", "stale"], ["plan", "stale"], ["work", "--drain"], ["serve"]):
+        assert small_shop(*words, code=2).err == f"bestbefore: {refusal}\n"
+    preview = small_shop("run", "stale", "--dry-run")
+    assert f"warning: {refusal}\n" in preview.err
+    assert "eligible" in preview.out
+    assert len(small_shop.left()) == 30
+
+    small_shop.write(dependents="auto")
+    shown = small_shop.json("runs", "show", parked["run_id"])
+    assert (shown["state"], shown["table"].rpartition(".")[2]) == ("parked", "orders")
+    small_shop.write(version="v2")
+    assert small_shop.json("run", "stale", "--yes")["work"]["rows"] == {"deleted": 25}
+    assert small_shop.json("runs", "show", parked["run_id"])["state"] == "cancelled"

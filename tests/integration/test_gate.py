@@ -336,11 +336,13 @@ def test_the_first_batch_of_another_size_is_paid_for_as_it_is(throttles: SqlThro
     assert Process(throttles, clock, "b", tempo=PACED).room() == Room(0, 0, pytest.approx(5.0))
 
 
-def test_rows_of_dependent_tables_count(throttles: SqlThrottles) -> None:
+def test_rows_of_other_tables_count_whether_they_are_removed_or_changed(
+    throttles: SqlThrottles,
+) -> None:
     clock = ManualClock()
     process = Process(throttles, clock, tempo=PACED)
     process.take()
-    process.finish(result=effect(100, dependents={"lines": 2_900}))
+    process.finish(result=effect(100, dependents={"lines": 1_900}, changed={"notes": 1_000}))
 
     clock.step(timedelta(seconds=2.9))
     assert process.take() == 0

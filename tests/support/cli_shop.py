@@ -36,6 +36,7 @@ class CliShop:
         database: str = "",
         policy: str = "",
         more: str = "",
+        version: str = "v1",
         **rows: Any,
     ) -> None:
         """Write the file. *database* and *policy* are more lines of these, *more* whole sections;
@@ -44,7 +45,8 @@ class CliShop:
                 "timestamp_zone": "UTC", "batch_size": 10} | rows  # fmt: skip
         (self.folder / "bestbefore.toml").write_text(
             f"[databases.shop]\nurl = {json.dumps(url or self.database.url)}\n{database}\n"
-            f'[policies.stale]\nversion = "v1"\nowner = "shop"\nolder_than = "30d"\n{policy}\n'
+            f'[policies.stale]\nversion = "{version}"\nowner = "shop"\nolder_than = "30d"\n'
+            f"{policy}\n"
             "[policies.stale.rows]\n"
             + "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
             + more

@@ -6,7 +6,7 @@ from pathlib import Path
 
 _PAGES = Path(__file__).parents[2] / "docs"
 _CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_TOML = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TOML = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def commands(page: str) -> list[list[str]]:
@@ -21,7 +21,7 @@ def blocks(page: str) -> list[list[list[str]]]:
 
 def configurations(page: str) -> list[str]:
     """The TOML blocks of ``docs/``*page*, in order."""
-    return _TOML.findall(_text(page))
+    return TOML.findall(_text(page))
 
 
 def _commands(block: str) -> list[list[str]]:

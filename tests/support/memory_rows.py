@@ -2,26 +2,37 @@
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from bestbefore.domain.failure import Failure
 from bestbefore.domain.finding import Finding
 from bestbefore.domain.outcome import Outcome
-from bestbefore.domain.rows import Divided, Effect, RowBatch, RowSource, TimestampKind, Walk
+from bestbefore.domain.rows import (
+    DependentRows,
+    Divided,
+    Effect,
+    RowBatch,
+    RowSource,
+    TimestampKind,
+    Walk,
+)
 from bestbefore.ports.objects import KeyRange
 from bestbefore.ports.rows import RowSeen, RowTask, Slice, TableFacts, Whole
 
 SHAPE = "0123456789abcdef"
+
+OWN_TABLE = "memory.rows"
 
 
 @dataclass
 class MemoryTable:
     """`RowReader` and `RowDeleter` in one. ``rows`` are their timestamps by number.
 
-    ``completed`` is the table of completion records, ``deleted`` what each of them says went.
-    *refuse* fails whatever holds one of the rows it is given. A slice looks at ``most`` rows, and
-    *on_slice* hears of it.
+    Each row has a note; half of those are removed with their rows, a third lose their reference.
+    Batches of more than one row count a row of this table as well. ``completed`` is the table of
+    completion records, ``deleted`` what each of them says went. *refuse* fails whatever holds one
+    of the rows it is given. A slice looks at ``most`` rows, and *on_slice* hears of it.
     """
 
     now: Callable[[], datetime]
@@ -35,7 +46,8 @@ class MemoryTable:
     # -- looking -----------------------------------------------------------------------------
 
     def describe(self, source: RowSource, walk: Walk | None = None) -> TableFacts:
-        return TableFacts("memory", self.now(), Walk.KEY, TimestampKind.TIMESTAMPTZ, SHAPE)
+        kind = TimestampKind.TIMESTAMPTZ
+        return TableFacts("memory", self.now(), Walk.KEY, kind, SHAPE, OWN_TABLE)
 
     def partitions(
         self, source: RowSource, facts: TableFacts, cutoff: datetime, taken: Collection[str]
@@ -92,7 +104,7 @@ class MemoryTable:
 
     def delete(self, source: RowSource, task: RowTask, by: str) -> Effect | Divided | Failure:
         if (done := self.completed.get(task.operation_id)) is not None:
-            return Effect(done.outcome, done.rows, done.dependents, replayed=True)
+            return replace(done, replayed=True, seconds=0.0)
         old = self._old(task)
         if len(old) > task.batch.rows:
             return Divided(tuple(self._cut(old, task.batch.rows)), "it grew")
@@ -100,7 +112,13 @@ class MemoryTable:
             return failure
         for number in old:
             del self.rows[number]
-        effect = Effect(Outcome.DELETED, len(old), {"notes": len(old) // 2}, seconds=0.01)
+        effect = Effect(
+            Outcome.DELETED,
+            len(old),
+            {"notes": len(old) // 2},
+            seconds=0.01,
+            changed={"notes": len(old) // 3},
+        )
         self.completed[task.operation_id] = effect
         self.deleted[task.operation_id] = old
         return effect
@@ -127,9 +145,17 @@ class MemoryTable:
                 min(self.rows[number] for number in part),
                 Walk.KEY,
                 SHAPE,
+                _dependents(part),
             )
             for part in parts
         ]
+
+
+def _dependents(numbers: Sequence[int]) -> tuple[DependentRows, ...]:
+    younger = None if numbers[0] % 4 == 0 else len(numbers) // 2
+    notes = DependentRows("notes", len(numbers), len(numbers) // 3, younger)
+    own = DependentRows(OWN_TABLE, removed=1, younger=0)
+    return (notes, own) if len(numbers) > 1 else (notes,)
 
 
 def _end(number: int) -> str:

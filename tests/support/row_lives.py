@@ -91,7 +91,7 @@ class Life:
 
     def deliver(self, row: int, id_: bytes) -> Effect | Divided | Failure:
         """Deliver an operation once more."""
-        batch, cutoff = self.system.work.batches([row])[row]
+        batch, cutoff, _ = self.system.work.batches([row])[row]
         task = RowTask(id_, self.policy.name, self.policy.version, batch, cutoff)
         return self.system.tables("shop").deleter.delete(self.policy.rows, task, "again")
 

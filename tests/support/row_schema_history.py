@@ -1,5 +1,6 @@
-"""What is done to one `row_schemas.Case`: plans and their work, other sessions beside them, crashes.
-After each step the tables are compared with what the plan counted and with what may be removed."""
+"""What is done to one `row_schemas.Case`: plans and their work, other sessions beside them, and
+crashes. After each step the tables are compared with what the plan counted and with what may be
+removed."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,15 +17,18 @@ from bestbefore.adapters import rows
 from bestbefore.contracts.row_world import CUTOFF, ME, table
 from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.outcome import Outcome
-from bestbefore.domain.rows import Divided, Effect, Partitions, RowBatch, RowSource, Walk
+from bestbefore.domain.rows import Divided, Effect, Governed, Partitions, RowBatch, RowSource, Walk
 from bestbefore.ports.objects import KeyRange
 from bestbefore.ports.rows import RowTask, Slice, TableRefused
 from support.forks import Forks, until
 from support.row_crashes import pack
 from support.row_databases import RowDatabase
-from support.row_schema_model import OWN, Model, Rows, refusals
+from support.row_schema_model import Model, Rows, refusals
 from support.row_schema_tables import ERRORS, Content, SchemaTables
-from support.row_schemas import Case, Change, Delivery, Kill
+from support.row_schemas import Case, Change, Delivery, Kill, Policy
+
+OWN = 0
+"""The table of the policy that is tried."""
 
 PLANS = 20
 """After so many plans without anything beside them nothing may be left to plan."""
@@ -76,13 +80,25 @@ class History:
         self._replayed: set[bytes] = set()
 
     def _made_source(self) -> RowSource:
-        names, case = self.tables.names, self.case
+        others = [
+            Governed(self.tables.names[one.table])
+            if one.idle
+            else Governed(self.tables.names[one.table], self._of(one), CUTOFF)
+            for one in self.case.others
+        ]
+        return self._of(self.case.policy, *others)
+
+    def _of(self, policy: Policy, *governed: Governed) -> RowSource:
+        names = self.tables.names
         dependents = None
-        if case.dependents is not None:
-            dependents = tuple(names[one] for one in case.dependents)
-        governed = tuple(names[one] for one in case.governed)
+        if policy.dependents is not None:
+            dependents = tuple(names[one] for one in policy.dependents)
         return table(
-            names[OWN], dependents=dependents, governed=governed, partitions=Partitions.ROWS
+            names[policy.table],
+            timestamp="at" if self.case.tables[policy.table].dated else "born",
+            dependents=dependents,
+            governed=governed,
+            partitions=Partitions.ROWS,
         )
 
     # -- the whole of it
@@ -404,7 +420,7 @@ class History:
         status = child.wait()
         if status not in (0, -9):
             raise Broken(f"a worker ended as {status}: {child.said()}")
-        removed, changed = _difference(before, self.tables.content())
+        removed, _ = _difference(before, self.tables.content())
         model = Model(self.case, before)
         counts: dict[int, int] = {}
         for planned, task in tasks:

@@ -1,16 +1,15 @@
 """What a policy may remove of a `row_schemas.Case`, told from its rows and foreign keys alone."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from bestbefore.contracts.row_world import CUTOFF
 from support.row_schema_tables import Content, Row
-from support.row_schemas import Case, ForeignKey
+from support.row_schemas import Case, ForeignKey, Policy
 
-OWN = 0
-"""The table that the policy is about."""
+_UNRELATED = "no foreign key that leads"
 
 Rows = Mapping[int, set[int]]
 """Tags of rows, by table."""
@@ -25,35 +24,39 @@ class Effect:
 
 
 class Model:
-    """One moment of *case*: *content* is what there is."""
+    """What *policy*, that of *case* unless another is given, makes of *content*."""
 
-    def __init__(self, case: Case, content: Content) -> None:
+    def __init__(self, case: Case, content: Content, policy: Policy | None = None) -> None:
         self.case = case
         self.content = content
-        self.old = {tag for tag in content[OWN] if self._is_old(tag)}
+        self.policy = policy or case.policy
+        self.own = self.policy.table
+        self.old = {tag for tag, row in content[self.own].items() if _is_old(row)}
 
     @cached_property
     def selected(self) -> set[int]:
         """Rows of the own table that are removed: old ones that nothing keeps."""
-        return {tag for tag in self.content[OWN] if (OWN, tag) not in self._kept}
+        return {tag for tag in self.content[self.own] if (self.own, tag) not in self._kept}
 
     def is_young(self, table: int, tag: int) -> bool:
         """Whether it can be told to be as young as the cutoff, or younger."""
-        at = self.content[table][tag].get("at")
-        return at is not None and at >= CUTOFF.timestamp()
+        row = self.content[table][tag]
+        return not _is_old(row) and _at(row) is not None
 
     def effect(self, tags: set[int]) -> Effect:
         """What is gone and changed once the rows of the own table with *tags* are removed."""
         removed: dict[int, set[int]] = {table: set() for table in self.content}
         changed: dict[int, set[int]] = {table: set() for table in self.content}
-        left = [(OWN, tag) for tag in tags]
+        left = [(self.own, tag) for tag in tags]
         while left:
             table, tag = left.pop()
             if tag in removed[table]:
                 continue
             removed[table].add(tag)
             for key, child in self._referring(table, tag):
-                if self._empties(key):
+                if key.changes and (key.child, key.parent) != (self.own, self.own):
+                    changed[key.child].add(child)
+                elif key.changes and allows(self.case, self.policy, key):
                     changed[key.child].add(child)
                 else:
                     left.append((key.child, child))
@@ -67,23 +70,19 @@ class Model:
 
         def follow(*path: int) -> None:
             for key in self.case.keys:
-                if key.parent == path[-1] and (key.child == OWN or allows(self.case, key.child)):
+                allowed = key.child == self.own or allows(self.case, self.policy, key)
+                if key.parent == path[-1] and allowed:
                     found[key.child] += [key] * (2 if key.referred == ("num",) else 1)
                     if not key.changes and key.child not in path:
                         follow(*path, key.child)
 
-        follow(OWN)
+        follow(self.own)
         return found
-
-    def _empties(self, key: ForeignKey) -> bool:
-        """Whether a reference is emptied for the policy. A row of the own table that it may not
-        change has to be removed with what it refers to."""
-        return key.changes and (key.child != OWN or key.parent != OWN or allows(self.case, OWN))
 
     @cached_property
     def _kept(self) -> set[tuple[int, int]]:
         """Rows that stay, and keep what they refer to from being removed."""
-        kept = {(OWN, tag) for tag in self.content[OWN].keys() - self.old}
+        kept = {(self.own, tag) for tag in self.content[self.own].keys() - self.old}
         while True:
             more = {
                 (table, tag)
@@ -97,15 +96,21 @@ class Model:
             kept |= more
 
     def _keeps(self, key: ForeignKey, child: int, kept: set[tuple[int, int]]) -> bool:
-        if key.child == OWN and not (key.changes and allows(self.case, OWN)):
-            return (OWN, child) in kept  # what the policy itself removes keeps nothing
-        if not allows(self.case, key.child):
-            return True
-        return not key.changes and (key.child, child) in kept
+        allowed = allows(self.case, self.policy, key)
+        if key.child == self.own and not (key.changes and allowed):
+            return (self.own, child) in kept  # what the policy itself removes keeps nothing
+        if key.changes or not allowed:
+            return not allowed
+        return (key.child, child) in kept or child not in self._removable(key.child)
 
-    def _is_old(self, tag: int) -> bool:
-        at = self.content[OWN][tag]["at"]
-        return at is not None and at < CUTOFF.timestamp()
+    def _removable(self, table: int) -> Set[int]:
+        """Rows that a policy of their own, if there is one, removes now."""
+        return self._by_others.get(table, self.content[table].keys())
+
+    @cached_property
+    def _by_others(self) -> Mapping[int, set[int]]:
+        reached = [policy for policy in self.case.others if self.ways[policy.table]]
+        return {one.table: Model(self.case, self.content, one).selected for one in reached}
 
     def _referring(self, table: int, tag: int) -> Iterator[tuple[ForeignKey, int]]:
         """Other rows that refer to a row, and by which key."""
@@ -123,13 +128,13 @@ class Model:
             for tag, row in self.content[key.child].items():
                 if None in (value := tuple(row[name] for name in key.columns)):
                     continue
-                if not key.from_old or _in_old(row):
+                if not key.from_old or _is_old(row):
                     found[key].setdefault(self._folded(value), set()).add(tag)
         return found
 
     def _value(self, key: ForeignKey, table: int, tag: int) -> Any:
         row = self.content[table][tag]
-        if key.to_old and not _in_old(row):
+        if key.to_old and not _is_old(row):
             return None
         return self._folded(tuple(row[name] for name in key.referred))
 
@@ -139,18 +144,27 @@ class Model:
         return tuple(part.lower() if isinstance(part, str) else part for part in value)
 
 
-def _in_old(row: Row) -> bool:
-    return bool(row["at"] < CUTOFF.timestamp())
+def _at(row: Row) -> int | None:
+    return row["at"] if "at" in row else row["born"]  # type: ignore[no-any-return]
 
 
-def allows(case: Case, table: int) -> bool:
-    """Whether rows of *table* may be removed or changed beside those of the policy. Those of a
-    table with a policy of its own may not."""
-    return table not in case.governed and (case.dependents is None or table in case.dependents)
+def _is_old(row: Row) -> bool:
+    at = _at(row)
+    return at is not None and at < CUTOFF.timestamp()
 
 
-def refusals(case: Case) -> set[str]:
-    """What the table has to be refused for: words of the message."""
+def allows(case: Case, policy: Policy, key: ForeignKey) -> bool:
+    """Whether rows that refer by *key* may be removed or changed with those of *policy*. Those of a
+    table with a policy of its own are only removed if that would do so now."""
+    if policy.dependents is not None and key.child not in policy.dependents:
+        return False
+    own = next((one for one in case.others if one.table == key.child), None)
+    return key.changes or own is None or not (own.idle or key.from_old)
+
+
+def refusals(case: Case, policy: Policy | None = None) -> set[str]:
+    """What the table of a policy has to be refused for: words of the message."""
+    of = policy or case.policy
     found, reached = set(), set()
 
     def follow(*path: int) -> None:
@@ -158,20 +172,23 @@ def refusals(case: Case) -> set[str]:
             if key.parent != path[-1]:
                 continue
             reached.add(key.child)
-            again, allowed = key.child in path, allows(case, key.child)
+            again, allowed = key.child in path, allows(case, of, key)
+            itself = key.child == key.parent == of.table
             if again and key.child != path[-1] and not key.changes:
                 found.add("circle")
-            if allowed and key.referred == ("num",) and key.child != OWN:
+            if allowed and key.referred == ("num",) and not itself:
                 found.add("several rows may share")
-            itself = key.child == key.parent == OWN
             if allowed and key.changes and not itself and _changed_further(case, key):
                 found.add("changed too")
             if allowed and not key.changes and not again:
+                for own in case.others:
+                    if own.table == key.child:
+                        found.update(refusals(case, own) - {_UNRELATED})
                 follow(*path, key.child)
 
-    follow(OWN)
-    if case.dependents and not reached.issuperset(case.dependents):
-        found.add("no foreign key that leads")
+    follow(of.table)
+    if of.dependents and not reached.issuperset(of.dependents):
+        found.add(_UNRELATED)
     return found
 
 

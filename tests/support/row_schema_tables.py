@@ -9,7 +9,7 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -272,10 +272,8 @@ class SchemaTables:
                 cursor.execute(setting)
             connection.commit()
             yield connection if statement and self._tried(connection, statement) else None
-            try:
+            with suppress(ERRORS):
                 connection.rollback()
-            except ERRORS:
-                pass
 
 
 def _opened(database: RowDatabase) -> Any:

@@ -3,7 +3,7 @@ rows, a policy, and what happens beside its plan and its work.
 
     case = drawn("postgresql", seed)
 
-The policy is about the first table. `support.row_schema_tables` makes the tables, and
+The policy that is tried is about the first table. `support.row_schema_tables` makes the tables, and
 `support.row_schema_model` says what may be removed.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
 
-LEFT_OUT = frozenset({"not unique", "other collation", "circles of rows"})
+LEFT_OUT = frozenset({"circles of rows"})
 """What is not drawn, as the product does not know it yet."""
 
 CODE = 100
@@ -92,14 +92,23 @@ class Kill:
 
 
 @dataclass(frozen=True)
+class Policy:
+    """``dependents`` are tables, or None for "auto". One that is ``idle`` removes nothing."""
+
+    table: int
+    dependents: tuple[int, ...] | None
+    idle: bool = False
+
+
+@dataclass(frozen=True)
 class Case:
-    """``dependents`` and ``governed`` are tables; ``dependents`` is None for "auto"."""
+    """``policy`` is the one that is tried, and ``others`` are those of other tables."""
 
     kind: str
     tables: tuple[Table, ...]
     keys: tuple[ForeignKey, ...]
-    dependents: tuple[int, ...] | None
-    governed: tuple[int, ...]
+    policy: Policy
+    others: tuple[Policy, ...]
     size: int
     rows: tuple[Change, ...]
     meanwhile: tuple[Change, ...]
@@ -159,12 +168,11 @@ class _Drawing:
         number = len(self.tables)
         for place in range(self.random.randint(1, number + 2)):
             self.keys.append(self._key(f"k{place}"))
-        others = self.random.sample(range(number), self.random.randint(1, number))
-        lists: list[tuple[int, ...] | None] = [(), None, tuple(sorted(others))]
-        governed = self.random.sample(range(1, number), 1) if self.chance(0.2) else []
+        governed = self.random.sample(range(1, number), self.random.choice([1, 1, number - 1]))
         return Case(
             self.kind, self.tables, tuple(self.keys),
-            self.random.choice(lists), tuple(governed),
+            self._policy(0),
+            tuple(self._policy(table) for table in governed) if self.chance(0.3) else (),
             self.random.randint(1, 4),
             tuple(self._rows()),
             tuple(self._change() for _ in range(self.random.randint(0, 4))),
@@ -172,6 +180,12 @@ class _Drawing:
             tuple(self._change() for _ in range(self.random.randint(0, 3))),
             self._kill() if self.chance(0.06) else None,
         )  # fmt: skip
+
+    def _policy(self, table: int) -> Policy:
+        number = len(self.tables)
+        some = self.random.sample(range(number), self.random.randint(1, number))
+        lists: list[tuple[int, ...] | None] = [(), None, tuple(sorted(some))]
+        return Policy(table, self.random.choice(lists), bool(table) and self.chance(0.3))
 
     def _key(self, name: str) -> ForeignKey:
         numbers = range(len(self.tables))
@@ -294,7 +308,7 @@ def shrunk(case: Case, breaks: Callable[[Case], object]) -> Case:
     before = None
     while case != before:
         before = case
-        for field in ("later", "meanwhile", "deliveries", "keys", "rows", "governed"):
+        for field in ("later", "meanwhile", "deliveries", "keys", "rows", "others"):
             case = _with_less_of(case, field, breaks)
     return case
 

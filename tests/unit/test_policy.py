@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import fields, replace
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -159,10 +160,43 @@ def test_commands_of_one_store_share_a_connection() -> None:
             partitions=Partitions.ROWS,
             archive=TableArchive("orders_archive"),
         ),
-        RowSource("shop", "orders", "at", dependents=()),
+        RowSource("shop", "orders", "at", dependents=None),
+        RowSource("shop", "orders", "at", trusts_foreign_keys=True, accepts_row_security=True),
         RowSource("shop", "orders", "at", archive=FileArchive("cold", "b", "p/", "parquet")),
     ],
 )
 def test_rows_are_found_again_by_what_was_decided_about_them(source: RowSource) -> None:
     policy = Policy("p", "v1", "me", Age(1, 0), source)
     assert decided_rows(json.loads(json.dumps(policy.decides()))) == source
+
+
+def test_what_0_1_recorded_of_rows_is_read_as_it_was_meant() -> None:
+    policy = Policy("p", "v1", "me", Age(1, 0), RowSource("shop", "orders", "at", dependents=None))
+    decided = policy.decides()
+    del decided["rows.foreign_keys_seen"], decided["rows.row_security"]
+
+    assert decided["rows.dependents"] is None
+    assert decided_rows(decided) == policy.rows
+
+
+def test_dependents_decide_and_what_is_left_unset_does_not_change_a_fingerprint() -> None:
+    def fingerprint(**changes: Any) -> str:
+        source = RowSource("shop", "orders", "at", **changes)
+        return Policy("p", "v1", "me", Age(1, 0), source).fingerprint()
+
+    of_0_1 = {
+        "older_than": "1mo", "action": "delete", "rows.database": "shop", "rows.table": "orders",
+        "rows.timestamp": "at", "rows.timestamp_kind": "auto", "rows.partitions": "auto",
+    }  # fmt: skip
+
+    def of(said: dict[str, object]) -> str:
+        return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+    assert fingerprint(dependents=None) == of(of_0_1)
+    assert fingerprint() == fingerprint(dependents=()) == of(of_0_1 | {"rows.dependents": []})
+    listed = fingerprint(dependents=("notes", "lines"))
+    assert listed == fingerprint(dependents=("lines", "notes"))
+    assert listed == of(of_0_1 | {"rows.dependents": ["lines", "notes"]})
+    trusting = fingerprint(trusts_foreign_keys=True)
+    blind = fingerprint(accepts_row_security=True)
+    assert len({fingerprint(), fingerprint(dependents=None), listed, trusting, blind}) == 5

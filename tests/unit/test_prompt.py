@@ -10,7 +10,7 @@ import pytest
 from bestbefore.domain.policy import ObjectSource, Policy
 from bestbefore.domain.report import Report
 from bestbefore.domain.retention import Age
-from bestbefore.domain.rows import RowSource
+from bestbefore.domain.rows import DependentRows, RowSource
 from bestbefore.domain.run import Run, Trigger
 from bestbefore.domain.states import RunState
 from bestbefore.stages.prompt import finish
@@ -103,3 +103,11 @@ def test_nobody_waits_longer_than_the_policy_says() -> None:
     finish(POLICY, RUN, clock, work)
 
     assert asked == [False, False, True]
+
+
+def test_rows_of_other_tables_count_for_how_small_a_run_is() -> None:
+    notes = DependentRows("notes", changed=1)
+    small = replace(RUN, rows=98, dependents=(notes,))
+
+    assert finish(POLICY, small, ManualClock(), worked) == Report()
+    assert finish(POLICY, replace(small, rows=99), ManualClock(), worked) is None

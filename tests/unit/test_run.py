@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from bestbefore.domain.policy import Reach
+from bestbefore.domain.rows import MOST_DEPENDENTS, DependentRows
 from bestbefore.domain.run import (
     Circumstances,
     Run,
@@ -57,6 +58,72 @@ def test_more_than_max_deletes_parks_whoever_asked(
 def test_more_than_max_fraction_of_what_is_in_scope_parks(planned: int, parks: bool) -> None:
     reason = park_reason(run(planned, in_scope=100), Reach(max_fraction=0.5), CALM)
     assert (reason is not None) == parks
+
+
+def rows(n: int, *dependents: DependentRows, most: int = 0, in_scope: int = 1_000) -> Run:
+    """A run over a table of which it selects *n* rows."""
+    return replace(
+        run(1, in_scope), about_rows=True, rows=n, dependents=dependents, table="shop.orders",
+        most_dependents=most,
+    )  # fmt: skip
+
+
+def test_rows_of_other_tables_count_whether_they_are_removed_or_changed() -> None:
+    """S-REACH-01, S-REACH-02."""
+    reach = Reach(max_deletes=5)
+    removed, changed = DependentRows("invoices", removed=3), DependentRows("notes", changed=2)
+
+    assert park_reason(rows(1, removed), reach, CALM) is None
+    assert park_reason(rows(1, removed, changed), reach, CALM) == (
+        "1 row selected and 5 rows of other tables with them, max_deletes is 5"
+    )
+    many = DependentRows("invoices", removed=20_000)
+    assert park_reason(rows(13_300, many), reach, CALM) == (
+        "13,300 rows selected and 20,000 rows of other tables with them, max_deletes is 5"
+    )
+
+
+def test_the_limit_of_a_first_run_counts_rows_of_other_tables() -> None:
+    """S-REACH-01."""
+    seen, reach = replace(CALM, first=True), Reach(first_run_limit=10)
+    invoices = DependentRows("invoices", removed=5, changed=4)
+
+    assert park_reason(rows(1, invoices), reach, seen) is None
+    assert park_reason(rows(2, invoices), reach, seen) == (
+        "first run of version v1: 2 rows selected and 9 rows of other tables with them, "
+        "first_run_limit is 10"
+    )
+
+
+def test_a_fraction_is_one_of_the_policys_own_table() -> None:
+    invoices, reach = DependentRows("invoices", removed=20_000), Reach(max_fraction=0.5)
+
+    assert park_reason(rows(500, invoices), reach, CALM) is None
+    assert park_reason(rows(501, invoices), reach, CALM) == (
+        "501 of 1,000 rows in scope selected (50.1%), max_fraction is 0.5"
+    )
+    assert park_reason(rows(1, in_scope=0), reach, CALM) == (
+        "1 of 0 rows in scope selected, max_fraction is 0.5"
+    )
+
+
+@pytest.mark.parametrize("trigger", list(Trigger))
+def test_a_row_with_too_many_dependents_parks_whoever_asked(trigger: Trigger) -> None:
+    seen = replace(CALM, trigger=trigger)
+    invoices = DependentRows("invoices", removed=20_000)
+
+    assert park_reason(rows(2, invoices, most=MOST_DEPENDENTS), NO_CAPS, seen) is None
+    assert park_reason(rows(1, invoices, most=20_000), NO_CAPS, seen) == (
+        "one row of shop.orders has 20,000 dependents, more than 10,000 in one transaction"
+    )
+    approved = replace(seen, approved=True)
+    assert park_reason(rows(1, invoices, most=20_000), NO_CAPS, approved) is None
+
+
+def test_where_other_tables_may_lose_rows_only_the_end_of_the_scan_decides() -> None:
+    assert not CALM.may_park(NO_CAPS)
+    assert CALM.may_park(NO_CAPS, dependents=True)
+    assert not replace(CALM, approved=True).may_park(NO_CAPS, dependents=True)
 
 
 @pytest.mark.parametrize("reach", [Reach(max_deletes=0), Reach(max_fraction=0.0)])

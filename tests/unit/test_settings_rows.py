@@ -11,7 +11,14 @@ from bestbefore.app.settings import ConfigError, DatabaseSettings, ThrottleSetti
 from bestbefore.app.settings.problems import Problem
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.retention import Age
-from bestbefore.domain.rows import FileArchive, Partitions, RowSource, TableArchive, TimestampKind
+from bestbefore.domain.rows import (
+    FileArchive,
+    Governed,
+    Partitions,
+    RowSource,
+    TableArchive,
+    TimestampKind,
+)
 from support.settings import Read
 
 GOOD = """
@@ -109,6 +116,8 @@ def test_every_key_about_rows_arrives(read: Read) -> None:
         synchronous_below = 0
         synchronous_within = "2s"
         dependents = ["lines", "shop.notes"]
+        foreign_keys_seen = "trust"
+        row_security = "accept"
         partitions = "rows"
         completion = "ledger"
         allow_full_scan = true
@@ -143,6 +152,8 @@ def test_every_key_about_rows_arrives(read: Read) -> None:
         synchronous_below=0,
         synchronous_within=timedelta(seconds=2),
         dependents=("lines", "shop.notes"),
+        trusts_foreign_keys=True,
+        accepts_row_security=True,
         partitions=Partitions.ROWS,
         ledger_only=True,
         allow_full_scan=True,
@@ -189,6 +200,21 @@ def test_dependents_are_all_none_or_some(
     text = with_line("policies.stale.rows", f"dependents = {written}")
 
     assert read(text).policies["stale"].rows.dependents == expected
+
+
+def test_without_a_word_no_other_table_is_touched_and_nothing_is_trusted(read: Read) -> None:
+    """S-REACH-01, S-REACH-05."""
+    plain = read(GOOD).policies["stale"]
+    said = read(
+        with_line(
+            ROWS, 'dependents = "none"\nforeign_keys_seen = "proven"\nrow_security = "refuse"'
+        )
+    ).policies["stale"]
+
+    assert plain.rows.dependents == ()
+    assert not plain.allows_dependents
+    assert (plain.rows.trusts_foreign_keys, plain.rows.accepts_row_security) == (False, False)
+    assert plain.fingerprint() == said.fingerprint()
 
 
 @pytest.mark.parametrize("zoned", ["naive", "date", "auto"])
@@ -285,6 +311,9 @@ WRONG = [
     (ROWS, 'dependents = "all"', "dependents", "a list of tables", '"auto", "none"'),
     (ROWS, "dependents = []", "dependents", "a list of tables", '"auto", "none"'),
     (ROWS, 'dependents = ["updates"]', "dependents", "own table", "need no mention"),
+    (ROWS, 'foreign_keys_seen = "yes"', "foreign_keys_seen", '"proven" or "trust"', "write"),
+    (ROWS, "foreign_keys_seen = true", "foreign_keys_seen", "a text", "write a text"),
+    (ROWS, 'row_security = "ignore"', "row_security", '"refuse" or "accept"', "write"),
     (ROWS, 'partitions = "keep"', "partitions", '"detach"', "write"),
     (ROWS, 'partitions = "drop"\nwhere = "a = 1"', "partitions", "go with where", '"rows"'),
     (ROWS, 'completion = "none"', "completion", '"target" or "ledger"', "write"),
@@ -494,21 +523,18 @@ rows = { database = "shop", table = "updates", timestamp = "at", where = "a = 1"
 """
 
 
-def test_tables_with_a_policy_of_their_own_are_no_dependents_of_another(read: Read) -> None:
-    policies = read(GOOD + OTHERS).policies
+@pytest.mark.parametrize("dependents", ['"auto"', '["lines"]'])
+def test_a_policy_that_may_touch_other_tables_knows_which_have_a_policy_of_their_own(
+    read: Read, dependents: str
+) -> None:
+    text = with_line(ROWS, f"dependents = {dependents}")
 
-    assert policies["stale"].rows.governed == ("lines",)
-    assert policies["lines"].rows.governed == ("updates",)
-    assert policies["others"].rows.governed == ()
+    alone, among = read(text).policies["stale"], read(text + OTHERS).policies
 
-
-def test_who_names_dependents_means_them_whatever_other_policies_there_are(read: Read) -> None:
-    text = with_line(ROWS, 'dependents = ["lines"]')
-
-    alone, among = read(text).policies["stale"], read(text + OTHERS).policies["stale"]
-
-    assert among.rows.governed == ()
-    assert alone.fingerprint() == among.fingerprint()
+    assert among["stale"].rows.governed == (Governed("lines"),)
+    assert among["lines"].rows.governed == (), "it touches no other table"
+    assert among["others"].rows.governed == ()
+    assert alone.fingerprint() == among["stale"].fingerprint()
 
 
 def test_a_policy_about_files_does_not_describe_a_database_that_is_cleaned_up(

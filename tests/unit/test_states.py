@@ -19,13 +19,13 @@ ALLOWED = {
 }
 
 ALLOWED_RUN = {
-    (RunState.PLANNING, RunState.PARKED): "wants a person",
+    (RunState.PLANNING, RunState.PARKED): "a row with too many dependents",
     (RunState.PLANNING, RunState.OPEN): "released",
     (RunState.PLANNING, RunState.CANCELLED): "taken over",
     (RunState.PARKED, RunState.OPEN): "approved by a person",
     (RunState.PARKED, RunState.CANCELLED): "taken over",
     (RunState.OPEN, RunState.DRAINED): "nothing waits",
-    (RunState.OPEN, RunState.PARKED): "reappeared",
+    (RunState.OPEN, RunState.PARKED): "reappeared, or a row has too many dependents",
     (RunState.OPEN, RunState.CANCELLED): "cancelled by a person",
     (RunState.DRAINED, RunState.OPEN): "redriven",
 }

@@ -2,7 +2,15 @@
 
 import pytest
 
-from bestbefore.adapters.rows.widths import affinity, same_affinity, wide_enough
+from bestbefore.adapters.rows.widths import (
+    affinity,
+    same_affinity,
+    text_bytes,
+    text_for,
+    utf8_bytes,
+    wide_enough,
+    widened,
+)
 
 TAKES = [
     ("bigint", "integer"),
@@ -27,7 +35,9 @@ TAKES = [
     ("varbinary(20)", "varbinary(10)"),
     ("longblob", "varbinary(10)"),
     ("double", "float"),
-    ("enum('a','b')", "enum('a','b')"),
+    ("double", "double(10,2)"),
+    ("enum('a','B')", "enum('a','B')"),
+    ('"Mood"', '"Mood"'),
 ]
 DOES_NOT_TAKE = [
     *((narrow, wide) for wide, narrow in TAKES if wide.split("(")[0] != narrow.split("(")[0]
@@ -45,6 +55,14 @@ DOES_NOT_TAKE = [
     ("datetime", "datetime(3)"),
     ("binary(4)", "binary(2)"),
     ("enum('a')", "enum('a','b')"),
+    ("enum('A','B')", "enum('a','b')"),
+    ("set('A')", "set('a')"),
+    ('"Mood"', '"mood"'),
+    ("double(10,2)", "double"),
+    ("double(10,2)", "float"),
+    ("float(7,2)", "float"),
+    ("tinytext", "text"),
+    ("text", "mediumtext"),
     ("jsonb", "json"),
     ("integer[]", "integer"),
 ]  # fmt: skip
@@ -53,12 +71,63 @@ DOES_NOT_TAKE = [
 @pytest.mark.parametrize(("there", "here"), TAKES)
 def test_a_column_takes_what_is_not_wider(there: str, here: str) -> None:
     assert wide_enough(there, here)
-    assert wide_enough(there.upper(), here)
+    if "'" not in there and '"' not in there:
+        assert wide_enough(there.upper(), here)
 
 
 @pytest.mark.parametrize(("there", "here"), DOES_NOT_TAKE)
 def test_what_might_not_fit_is_not_taken(there: str, here: str) -> None:
     assert not wide_enough(there, here)
+
+
+@pytest.mark.parametrize(
+    ("here", "charset", "size"),
+    [
+        ("tinytext", "latin1", 765),
+        ("text", "latin1", 196_605),
+        ("text", "utf8mb3", 65_535),
+        ("text", "ucs2", 98_302),
+        ("text", "gb18030", 98_302),
+        ("text", "sjis", 196_605),
+        ("longtext", "latin1", 3 * 2**30),  # as no value is longer than a packet
+        ("varchar(21845)", "latin1", 65_535),
+        ("varchar(21846)", "latin1", 65_538),
+        ("varchar(100)", "ascii", 100),
+        ("varchar(100)", "utf16", 400),
+        ("text /*M!100301 COMPRESSED*/", "latin1", 196_605),
+    ],
+)
+def test_texts_of_other_character_sets_are_measured_in_bytes(
+    here: str, charset: str, size: int
+) -> None:
+    """S-STORE-08."""
+    assert utf8_bytes(here, charset) == size
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "both"),
+    [
+        ("decimal(10,2)", "decimal(10,4)", "decimal(12,4)"),
+        ("decimal(10,4)", "decimal(10,2)", "decimal(12,4)"),
+        ("decimal(5,0) unsigned", "decimal(3,2) unsigned", "decimal(7,2) unsigned"),
+        ("numeric(10,2)", "numeric", "numeric"),
+        ("numeric(3)", "numeric(10,2)", "numeric(10,2)"),
+        ("int", "decimal(10,2)", "decimal(10,2)"),
+        ("varchar(5)", "varchar(9)", "varchar(9)"),
+    ],
+)
+def test_a_column_that_is_changed_keeps_what_it_has(there: str, here: str, both: str) -> None:
+    assert widened(there, here) == both
+
+
+def test_the_smallest_text_that_takes_so_many_bytes_is_found() -> None:
+    sizes = {255: "tinytext", 256: "text", 65_536: "mediumtext", 3 * 2**30: "longtext"}
+    for size, type_ in sizes.items():
+        assert text_for(size) == type_
+        limit = text_bytes(type_.upper())
+        assert limit is not None
+        assert limit >= size
+    assert text_bytes("varchar(10)") is None
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def verification(
         )
     with system.scratch() as scratch:
         drawn = verify(
-            policy,
+            system.governed(policy, newest.slot),
             newest.slot,
             system.survey(policy),
             scratch.plans,
@@ -56,7 +56,7 @@ def verification(
         sample = [operation.key for operation in scratch.records.operations(
             OperationFilter(), _SAMPLE)]  # fmt: skip
         oldest = scratch.records.oldest(drawn)
-    held, overdue = drawn.already_pending, drawn.selected
+    held, overdue = drawn.already_pending, drawn.own_selected
     system.records.save_verification(policy.name, Verification(at, overdue, oldest, held))
     return {
         "policy": policy.name,

@@ -18,6 +18,7 @@ def explained(system: System, policy: Policy, key: str) -> tuple[bool, list[str]
     *key* is the text of its only column, or a JSON array of the texts of all of them. Raises
     PlanRefused and StoreError.
     """
+    policy = system.governed(policy, system.clock.now())
     reader = system.tables(policy.connection).reader
     facts = RowSurvey(reader).facts(policy)
     cutoff = policy.older_than.before(system.clock.now().replace(microsecond=0))
@@ -36,7 +37,17 @@ def explained(system: System, policy: Policy, key: str) -> tuple[bool, list[str]
     if (hold := system.held(policy).over("")) is not None:
         kept.append(f"it is under hold {hold}")
     reasons += [f"but {why}" for why in kept] if seen.old else kept
-    return seen.old and not kept, [*reasons, *_planned(system, policy, reader, facts, key)]
+    reasons += [*_beside(seen), *_planned(system, policy, reader, facts, key)]
+    return seen.old and not kept, reasons
+
+
+def _beside(seen: RowSeen) -> Iterator[str]:
+    """What would be removed and changed with the row."""
+    for table in seen.dependents:
+        if table.removed:
+            yield f"{table.removed:,} rows of {table.table} would be removed with it"
+        if table.changed:
+            yield f"{table.changed:,} rows of {table.table} would lose their reference to it"
 
 
 def _planned(

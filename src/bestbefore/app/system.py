@@ -38,6 +38,7 @@ from bestbefore.adapters.state.work import SqlWorkLedger
 from bestbefore.app import brokers
 from bestbefore.app.clock import SystemClock
 from bestbefore.app.connecting import Tables, connect_store, connect_tables
+from bestbefore.app.governed import governed
 from bestbefore.app.proving import Proving
 from bestbefore.app.schedule import Schedule
 from bestbefore.app.settings import DatabaseSettings, Settings, StoreSettings, load
@@ -54,7 +55,7 @@ from bestbefore.ports.calendar import Calendar
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.endpoints import EndpointMemory
 from bestbefore.ports.files import FileStore
-from bestbefore.ports.ledger import LedgerError
+from bestbefore.ports.ledger import LedgerError, PolicyEdited
 from bestbefore.ports.objects import StoreError
 from bestbefore.ports.queue import Queue
 from bestbefore.ports.rows import RowRestorer
@@ -94,6 +95,7 @@ class System:
         broker: Callable[[Settings], Broker] = brokers.connect,
         database: Callable[[str], Database] = Database,
         threads: Threads = ThreadPoolExecutor,
+        edited: Callable[[PolicyEdited], None] | None = None,
     ) -> None:
         self.settings = settings
         self.clock = clock
@@ -149,7 +151,19 @@ class System:
         )
         self.traced: Traced | None = None
         self.proving = Proving(self.proofs, self.records, settings.policies, clock, self._verify)
-        self.plans.check_policies(settings.policies.values())
+        self._check_policies(edited)
+
+    def _check_policies(self, edited: Callable[[PolicyEdited], None] | None) -> None:
+        """Refuse policies that were edited under one version, or tell *edited* of each."""
+        policies = self.settings.policies.values()
+        if edited is None:
+            self.plans.check_policies(policies)
+            return
+        for policy in policies:
+            try:
+                self.plans.check_policies([policy])
+            except PolicyEdited as error:
+                edited(error)
 
     def connect(self) -> None:
         """Have every store and database ready to be used; raises LedgerError where the library that
@@ -301,6 +315,7 @@ class System:
             stopping,
             self.held,
             lambda policy: self.records.completed_batches(policy.name, _MOST_REMEMBERED),
+            self.governed,
         )
         return planner if self.traced is None else self.traced.planner(planner)
 
@@ -312,6 +327,15 @@ class System:
     def held(self, policy: Policy) -> Held:
         """The holds that concern *policy* right now."""
         return Held.among(self.holds.in_force(self.clock.now()), policy, self.place(policy))
+
+    def governed(self, policy: Policy, slot: datetime) -> Policy:
+        """*policy* with what the policies of other tables remove at *slot*."""
+        return governed(policy, slot, self.settings.policies, self.place, self._is_idle)
+
+    def _is_idle(self, policy: Policy) -> bool:
+        """Whether *policy* removes nothing now: it is paused, or all of it is on hold."""
+        paused = {pause.policy for pause in self.controls.pauses(self.clock.now())}
+        return bool(paused & {policy.name, None}) or self.held(policy).over("") is not None
 
     def give_back(self) -> None:
         """Let others have at once what this process was sent and will not work on."""
@@ -487,12 +511,18 @@ class Scratch:
     records: SqlRecords
 
 
-def open_system(path: Path, environ: Mapping[str, str]) -> System:
+def open_system(
+    path: Path,
+    environ: Mapping[str, str],
+    edited: Callable[[PolicyEdited], None] | None = None,
+) -> System:
     """Read the configuration, connect to the state database and upgrade its schema.
 
-    Raises ConfigError and LedgerError. Stores are connected when they are first used.
+    Raises ConfigError and LedgerError; of a policy that was edited under one version it only tells
+    *edited*, where that is given. Stores are connected when they are first used.
     """
-    system = System(load(path, environ), SystemClock(), connect_store, connect_tables)
+    settings = load(path, environ)
+    system = System(settings, SystemClock(), connect_store, connect_tables, edited=edited)
     if (spans := tracer(environ)) is not None:
         system.traced = Traced(spans, system.records.name_of)
     return system

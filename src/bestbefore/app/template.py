@@ -260,9 +260,14 @@ keep_generations = 1
 # Fewer rows than this are deleted while the HTTP call that planned them waits, as long as this.
 #synchronous_below = 1000
 #synchronous_within = "10s"
-# Rows that refer to these by foreign keys go first, in the same transaction: those that have no
-# policy of their own ("auto"), a list of tables, or "none".
-#dependents = "auto"
+# Rows of other tables that refer to these by foreign keys. "none": what they refer to stays. A list
+# of tables, or "auto" for all of them: they are removed first, in the same transaction, or changed
+# where the key says SET NULL or SET DEFAULT; counted, and capped by max_deletes.
+#dependents = "none"
+# "trust" goes ahead although the database may hide foreign keys from this user.
+#foreign_keys_seen = "proven"
+# "accept" goes ahead although row security may hide rows of the table.
+#row_security = "refuse"
 # Range partitions that are old as a whole: "detach", "drop", or "rows" like any others.
 #partitions = "auto"
 # Where the database may not have our table of completed batches: "ledger", which is weaker.

@@ -240,7 +240,7 @@ class _Attempts(Mapping[str, Attempting]):
             tables = system.tables(name)
             attempts = RowAttempts(
                 tables.reader, tables.deleter, system.work, system.clock, system.worker_name,
-                system.held,
+                system.held, governed=system.governed,
             )  # fmt: skip
             if tables.filer is None:
                 return attempts

@@ -18,7 +18,7 @@ from bestbefore.app import logs
 from bestbefore.app.settings import ConfigError
 from bestbefore.app.system import System, UnknownPolicy, open_system
 from bestbefore.cli.text import printable
-from bestbefore.ports.ledger import LedgerError
+from bestbefore.ports.ledger import LedgerError, PolicyEdited
 from bestbefore.ports.objects import StoreError
 from bestbefore.ports.scheduler import SchedulerFailed
 from bestbefore.ports.transport import TransportFailed
@@ -97,9 +97,10 @@ def _refuse_what_is_no_text(given: Mapping[str, object]) -> None:
 
 
 @contextmanager
-def opened(config: Path, *, warn: bool = False) -> Iterator[System]:
-    """The system that *config* describes; *warn* says on stderr what is odd about it."""
-    system = open_system(config, os.environ)
+def opened(config: Path, *, warn: bool = False, dry_run: bool = False) -> Iterator[System]:
+    """The system that *config* describes; *warn* says on stderr what is odd about it. With
+    *dry_run* a policy that was edited under one version is odd too, and not refused."""
+    system = open_system(config, os.environ, _warn_of if dry_run else None)
     if system.settings.serve.redact_keys:
         logs.set_up(os.environ, redact=True)
     try:
@@ -109,6 +110,10 @@ def opened(config: Path, *, warn: bool = False) -> Iterator[System]:
         yield system
     finally:
         system.close()
+
+
+def _warn_of(error: PolicyEdited) -> None:
+    click.echo(f"warning: {printable(str(error))}", err=True)
 
 
 def emit(as_json: bool, document: object, text: Callable[[], str]) -> None:

@@ -1,5 +1,6 @@
 """`plan` and `run`."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import click
 
 from bestbefore.app.system import System
 from bestbefore.cli.context import FAILING, Moment, Stop, emit, leave, opened, verb
+from bestbefore.cli.dependents import dependents_lines
 from bestbefore.cli.progress import Progress, watched
 from bestbefore.cli.text import counts, printable
 from bestbefore.cli.work import backlog, keep_up, options, work_text
@@ -46,8 +48,9 @@ def plan(
     Deletes nothing: `bestbefore work` does. A dry run wins over --yes. Exit status 1 if the run
     parked or was interrupted.
     """
-    with opened(config, warn=True) as system, watched() as progress:
+    with opened(config, warn=True, dry_run=dry_run) as system, watched() as progress:
         stop = Stop()
+        rule = system.policy(policy).decides()
         chosen = _choose(system, policy, slot, Trigger.PLAN, dry_run=dry_run)
         if dry_run:
             document = _preview(system, policy, chosen, Trigger.PLAN, yes, progress, stop)
@@ -55,7 +58,7 @@ def plan(
             planner = system.planner(system.policy(policy), progress.page, stop)
             planned = planner.plan(system.policy(policy), chosen, Trigger.PLAN, approved=yes)
             document = _document(planned, planned.run)
-    emit(as_json, document, lambda: plan_text(document))
+    emit(as_json, document, lambda: plan_text(document, rule))
     failing = document["state"] == RunState.PARKED or not document["complete"]
     raise SystemExit(FAILING if failing and not dry_run else 0)
 
@@ -80,7 +83,7 @@ def run(
 
     Exit status 1 if the run parked, is incomplete, or left dead letters.
     """
-    with opened(config, warn=True) as system:
+    with opened(config, warn=True, dry_run=dry_run) as system:
         found = system.policy(policy)
         chosen = _choose(system, policy, slot, Trigger.RUN, dry_run=dry_run)
         stop = Stop()
@@ -88,7 +91,7 @@ def run(
             if dry_run:
                 preview = _preview(system, policy, chosen, Trigger.RUN, yes, progress, stop)
                 emit(as_json, {"plan": preview, "work": None, "state": preview["state"]},
-                     lambda: plan_text(preview))  # fmt: skip
+                     lambda: plan_text(preview, found.decides()))  # fmt: skip
                 return
             planned, report = system.run(
                 found,
@@ -106,14 +109,15 @@ def run(
             "state": ended.state.value,
         }
         system.give_back()
-        emit(as_json, document, lambda: _run_text(document, ended))
+        emit(as_json, document, lambda: _run_text(document, ended, found.decides()))
         keep_up(system, stop)
     blocked = any(n for reason, n in report.left.items() if reason != "held")
     leave(report.abandoned, 0 if finished(ended) and not blocked else FAILING)
 
 
-def plan_text(document: Document) -> str:
-    """A plan for a person: what goes, what stays and why."""
+def plan_text(document: Document, rule: Mapping[str, object]) -> str:
+    """A plan for a person: what would be removed, what stays and why. *rule* is what decides, see
+    `Policy.decides`."""
     batches = document["unit"] == "batch"
     eligible = f" batches of {document['rows_eligible']:,} rows" if batches else ""
     lines = [
@@ -133,6 +137,7 @@ def plan_text(document: Document) -> str:
         kept = counts({name.replace("_", " "): n for name, n in document["protected"].items()})
         unit = " rows" if batches else ""
         lines.append(f"  protected  {sum(document['protected'].values()):>12,}{unit} ({kept})")
+    lines += dependents_lines(document, rule)
     if (uploads := document["uploads"])["scanned"]:
         lines.append(
             f"  uploads    {uploads['scanned']:>12,} unfinished ones among these, "
@@ -162,8 +167,8 @@ def _next_step(document: Document) -> str:
     return f"{name} is {document['state']}"
 
 
-def _run_text(document: dict[str, Any], ended: Run) -> str:
-    lines = [plan_text(document["plan"]), work_text(document["work"])]
+def _run_text(document: dict[str, Any], ended: Run, rule: Mapping[str, object]) -> str:
+    lines = [plan_text(document["plan"], rule), work_text(document["work"])]
     lines.append(f"run {ended.run_id} is {ended.state}")
     return "\n".join(lines)
 

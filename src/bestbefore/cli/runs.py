@@ -1,10 +1,12 @@
 """`runs list|show|approve|cancel`."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from bestbefore.cli.context import emit, opened, verb
+from bestbefore.cli.dependents import dependents_lines
 from bestbefore.cli.text import counts, printable, rows_text, size, table
 from bestbefore.domain.states import RunState
 from bestbefore.read.documents import Document, run_document, shown_run_document
@@ -33,7 +35,8 @@ def show(config: Path, as_json: bool, run_id: str) -> None:
     """Show one run: its counts, what came of it, and a sample of its objects or batches."""
     with opened(config) as system:
         document = shown_run_document(system.records, run_id)
-    emit(as_json, document, lambda: _show_text(document))
+        rule = system.records.rule(system.records.run(run_id))
+    emit(as_json, document, lambda: _show_text(document, rule))
 
 
 @runs.command()
@@ -72,7 +75,7 @@ def _list_text(documents: list[Document]) -> str:
     )  # fmt: skip
 
 
-def _show_text(document: Document) -> str:
+def _show_text(document: Document, rule: Mapping[str, object]) -> str:
     numbers = document["counts"]
     lines = [
         f"run {document['run_id']}: {document['policy']} ({document['policy_version']})",
@@ -87,6 +90,7 @@ def _show_text(document: Document) -> str:
         + counts({n: numbers[n] for n in ("waiting", "pending", "completed", "dead")})
         + (f" ({numbers['held']:,} of the pending held)" if numbers["held"] else ""),
         f"  protected: {counts(document['protected'])}",
+        *dependents_lines(document, rule),
         f"  outcomes: {counts(document['outcomes'])}; {_effects(document)}",
     ]
     if numbers["pruned"]:
@@ -99,7 +103,7 @@ def _show_text(document: Document) -> str:
 
 def _effects(document: Document) -> str:
     if document["unit"] == "batch":
-        return rows_text(document["rows"], document["dependents"])
+        return rows_text(document["rows"], document["dependents"], document["dependents_changed"])
     moved = document["archived_bytes"]
     archived = f", {size(moved)} archived" if moved else ""
     return f"{size(document['freed_bytes'])} freed{archived}"

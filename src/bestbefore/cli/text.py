@@ -23,11 +23,17 @@ def counts(numbers: Mapping[str, int]) -> str:
     return ", ".join(f"{n:,} {name}" for name, n in numbers.items() if n) or "nothing"
 
 
-def rows_text(rows: Mapping[str, int], dependents: Mapping[str, int]) -> str:
-    """``990 rows deleted, 10 rows blocked; with them 30 of order_lines``"""
-    text = counts({f"rows {what}": n for what, n in rows.items()}) if rows else "no rows"
-    with_them = counts({f"of {printable(name)}": n for name, n in dependents.items()})
-    return f"{text}; with them {with_them}" if dependents else text
+def rows_text(
+    rows: Mapping[str, int], dependents: Mapping[str, int], changed: Mapping[str, int]
+) -> str:
+    """``990 rows deleted, 10 rows blocked; with them 30 of order_lines; 5 of notes changed``"""
+    texts = [counts({f"rows {what}": n for what, n in rows.items()}) if rows else "no rows"]
+    if dependents:
+        removed = counts({f"of {printable(name)}": n for name, n in dependents.items()})
+        texts.append(f"with them {removed}")
+    if changed:
+        texts.append(counts({f"of {printable(name)} changed": n for name, n in changed.items()}))
+    return "; ".join(texts)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

@@ -72,8 +72,9 @@ def backlog(system: System) -> int:
 def work_text(document: Document) -> str:
     """What a worker did, for a person."""
     lines = [f"worked on {document['received']:,} commands: {counts(document['outcomes'])}"]
-    if document["rows"] or document["dependents"]:
-        lines.append(f"  {rows_text(document['rows'], document['dependents'])}")
+    of_rows = [document[name] for name in ("rows", "dependents", "dependents_changed")]
+    if any(of_rows):
+        lines.append(f"  {rows_text(*of_rows)}")
     if document["freed_bytes"] or (document["outcomes"].get("deleted") and not document["rows"]):
         lines[0] += f"; {size(document['freed_bytes'])} freed"
     if document["protected"]:

@@ -8,7 +8,7 @@ import pytest
 from bestbefore.contracts.row_world import NEW, OLD, RowWorld, table
 from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.outcome import Outcome
-from bestbefore.domain.rows import Effect
+from bestbefore.domain.rows import Effect, Governed
 from bestbefore.ports.rows import RowTask
 
 CHANGES = ["ON DELETE SET NULL", "ON DELETE SET DEFAULT"]
@@ -24,7 +24,7 @@ class RowDependentsContract:
     # -- rows that nobody gave up
 
     @pytest.mark.parametrize("how", ["", "ON DELETE CASCADE", "ON DELETE RESTRICT"])
-    @pytest.mark.parametrize("more", [{}, {"dependents": None, "governed": ("c",)}])
+    @pytest.mark.parametrize("more", [{}, {"dependents": None, "governed": (Governed("c"),)}])
     def test_a_row_that_others_refer_to_stays_with_them_and_its_neighbours_go(
         self, world: RowWorld, how: str, more: dict[str, Any]
     ) -> None:

@@ -17,7 +17,7 @@ from bestbefore.contracts.row_dependents import (
 )
 from bestbefore.contracts.row_world import CUTOFF, ME, NEW, OLD, RowWorld, table, task
 from bestbefore.domain.outcome import Outcome
-from bestbefore.domain.rows import MOST_DEPENDENTS, Divided, Effect, RowSource
+from bestbefore.domain.rows import MOST_DEPENDENTS, Divided, Effect, Governed, RowSource
 from bestbefore.ports.objects import KeyRange
 from bestbefore.ports.rows import RowTask
 
@@ -251,6 +251,71 @@ class RowEffectsContract:
         most = [(what.batch.rows, counted(what).get("c", (0, 0))[0]) for what in plan]
         assert (1, 12_000) in most
         assert sum(rows for rows, _ in most) == 3
+
+    # -- tables with a policy of their own
+
+    @pytest.mark.parametrize("dependents", [None, ("c",)])
+    def test_a_table_with_a_policy_of_its_own_loses_only_what_that_would_remove_now(
+        self, world: RowWorld, dependents: tuple[str, ...] | None
+    ) -> None:
+        world.run(
+            PARENTS,
+            "CREATE TABLE c (id INT PRIMARY KEY, parent INT, made BIGINT, state VARCHAR(9), "
+            "FOREIGN KEY (parent) REFERENCES parents (id) ON DELETE CASCADE)",
+        )
+        world.insert("parents", *((n, OLD) for n in range(1, 6)))
+        world.insert(
+            "c", (1, 1, OLD, "done"), (2, 2, NEW, "done"), (3, 3, OLD, "open"), (4, 4, None, "done")
+        )
+        theirs = table("c", timestamp="made", where="state = 'done'")
+        own = Governed("c", theirs, CUTOFF)
+        source = table("parents", dependents=dependents, governed=(own,))
+        (what,) = world.plan(source)
+        assert counted(what) == {"c": (1, 0)}
+        assert [one.younger for one in what.batch.dependents] == [0]
+        effect = world.delete(source, what)
+        assert (effect.rows, plain(effect)) == (2, {"c": 1})
+        assert (world.ids("parents"), world.ids("c")) == ([2, 3, 4], [2, 3, 4])
+        idle = table("parents", dependents=dependents, governed=(Governed("c"),))
+        world.insert("c", (5, 2, OLD, "done"))
+        world.run("DELETE FROM c WHERE id = 2")
+        assert world.plan(idle) == []
+        assert sum(end.rows for end in world.drain(source)) == 1
+
+    def test_what_keeps_a_row_under_its_own_policy_keeps_what_it_refers_to(
+        self, world: RowWorld
+    ) -> None:
+        world.run(
+            PARENTS,
+            "CREATE TABLE c (id INT PRIMARY KEY, parent INT, at BIGINT, "
+            "FOREIGN KEY (parent) REFERENCES parents (id) ON DELETE CASCADE)",
+            child("g", "c", "g_c", "ON DELETE CASCADE"),
+        )
+        world.insert("parents", (1, OLD), (2, OLD))
+        world.insert("c", (1, 1, OLD), (2, 2, OLD))
+        world.insert("g", (1, 2))
+        own = Governed("c", table("c"), CUTOFF)
+        source = table("parents", dependents=None, governed=(own,))
+        assert [(end.rows, plain(end)) for end in world.drain(source)] == [(1, {"c": 1})]
+        assert (world.ids("parents"), world.ids("c"), world.ids("g")) == ([2], [2], [1])
+
+    def test_a_row_that_its_own_policy_keeps_and_that_comes_at_the_last_moment_stays(
+        self, world: RowWorld
+    ) -> None:
+        world.run(
+            PARENTS,
+            "CREATE TABLE c (id INT PRIMARY KEY, parent INT, at BIGINT, "
+            "FOREIGN KEY (parent) REFERENCES parents (id) ON DELETE CASCADE)",
+        )
+        world.insert("parents", (1, OLD))
+        world.insert("c", (1, 1, OLD))
+        own = Governed("c", table("c"), CUTOFF)
+        source = table("parents", dependents=None, governed=(own,))
+        what = world.task(source)
+        world.run(f"UPDATE c SET at = {NEW}")  # noqa: S608
+        effect = world.delete(source, what)
+        assert (effect.rows, effect.dependents) == (0, {})
+        assert (world.ids("parents"), world.ids("c")) == ([1], [1])
 
     # -- explained and shown
 

@@ -1,6 +1,7 @@
 """What every ledger has to do for row batches, run like `contracts.ledger.LedgerContract`."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,11 +16,20 @@ from bestbefore.domain.known import Known, disposition
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.policy import Policy, Reach
 from bestbefore.domain.retention import Age
-from bestbefore.domain.rows import Effect, FileArchive, RowBatch, RowSource, TableArchive, Walk
+from bestbefore.domain.rows import (
+    DependentRows,
+    Effect,
+    FileArchive,
+    RowBatch,
+    RowSource,
+    TableArchive,
+    Walk,
+)
 from bestbefore.domain.run import Run
 from bestbefore.domain.selection import Listed
 from bestbefore.domain.states import RunState, State
 from bestbefore.ports.ledger import (
+    Batched,
     Completed,
     DeadFilter,
     Entry,
@@ -46,6 +56,9 @@ MARCH = datetime(2026, 3, 30, 2, tzinfo=UTC)
 so the same batch has the same id."""
 
 SHAPE = "0123456789abcdef"
+
+OWN_TABLE = "shop.shipment_updates"
+"""The table of `ROWS`, as its database writes it."""
 
 
 def batch(span: str) -> RowBatch:
@@ -80,7 +93,20 @@ def gone(operation: Operation, rows: int | None = None, **more: object) -> Compl
 
 
 class RowLedger(Ledger):
-    """The same words for row batches, whose names are their spans."""
+    """The same words for row batches, whose names are their spans.
+
+    ``dependents`` are those of batches by span, ``referenced`` what the next pages say of rows that
+    stay.
+    """
+
+    def __init__(self, sides: Sides) -> None:
+        super().__init__(sides)
+        self.dependents: dict[str, tuple[DependentRows, ...]] = {}
+        self.referenced: dict[str, int] = {}
+
+    def batch(self, span: str) -> RowBatch:
+        """The batch for *span*, with its dependents."""
+        return replace(batch(span), dependents=self.dependents.get(span, ()))
 
     def page(
         self, of: Policy, names: Sequence[str], now: datetime, rest: KeyRange | None = None
@@ -88,12 +114,20 @@ class RowLedger(Ledger):
         """A slice of the table, for the slot *now*."""
         entries = []
         for name in names:
-            id_, described = operation_of(name, of, now), batch(name)
+            id_, described = operation_of(name, of, now), self.batch(name)
             listed = Listed(described.label, described.rows, described.shape, described.oldest)
             found = disposition(self.plans.known([id_]).get(id_), now)
             entries.append(Entry(id_, listed, found, None, batch=described))
         scanned = sum(entry.item.size for entry in entries)
-        return PlannedPage(now, [rest] if rest else [], scanned, scanned, entries=entries)
+        return PlannedPage(
+            now,
+            [rest] if rest else [],
+            scanned,
+            scanned,
+            entries=entries,
+            referenced=self.referenced,
+            table=OWN_TABLE,
+        )
 
     def plan(self, *names: str, of: Policy = ROWS, slot: datetime = SLOT, **more: object) -> Run:
         return super().plan(*names, of=of, slot=slot, **more)  # type: ignore[arg-type]
@@ -120,6 +154,8 @@ class RowLedger(Ledger):
         if not stored.pruned:
             wholes = [o.batch for o in mine if o.batch is not None and o.parent not in ids]
             assert stored.rows == sum(whole.rows for whole in wholes)
+            assert set(stored.dependents) == set(summed(wholes))
+            assert stored.most_dependents >= max(map(beside, wholes), default=0)
             effects = [o.effect for o in mine if o.effect is not None]
             expected = {
                 "deleted": sum(effect.rows - effect.archived for effect in effects),
@@ -127,11 +163,40 @@ class RowLedger(Ledger):
                 "blocked": sum(effect.blocked for effect in effects),
             }
             assert self.rows(run) == {name: n for name, n in expected.items() if n}
+            for kind, of_each in (
+                ("dependents", [effect.dependents for effect in effects]),
+                ("changed", [effect.changed for effect in effects]),
+            ):
+                assert self.beside(run, kind) == sum(map(Counter, of_each), Counter())
         return stored
+
+    def beside(self, run: Run, kind: str) -> dict[str, int]:
+        """What became of rows of other tables: ``dependents`` or ``changed``, by table."""
+        return {name: tally.n for name, tally in self.records.tallies(run, kind).items()}
 
     def rows(self, run: Run) -> dict[str, int]:
         """What became of its rows."""
         return {name: tally.n for name, tally in self.records.tallies(run, "rows").items()}
+
+
+def summed(wholes: Iterable[RowBatch]) -> list[DependentRows]:
+    """What *wholes* may remove and change in other tables, all together."""
+    by_table: dict[str, DependentRows] = {}
+    for table, removed, changed, younger in (one for b in wholes for one in b.dependents):
+        before = by_table.get(table, DependentRows(table, younger=0))
+        known = before.younger is not None and younger is not None
+        by_table[table] = DependentRows(
+            table,
+            before.removed + removed,
+            before.changed + changed,
+            (before.younger or 0) + (younger or 0) if known else None,
+        )
+    return [table for name, table in by_table.items() if name != OWN_TABLE]
+
+
+def beside(described: RowBatch) -> int:
+    """How many rows *described* may remove and change beside its own."""
+    return sum(table.removed + table.changed for table in described.dependents)
 
 
 def spans(found: Iterable[Taken]) -> list[str]:
@@ -157,7 +222,10 @@ class RowLedgerContract:
         found = ledger.work.batches([first.row, second.row])
 
         cutoff = SLOT - 30 * DAY
-        assert found == {first.row: (batch("0-99"), cutoff), second.row: (batch("100-149"), cutoff)}
+        assert found == {
+            first.row: Batched(batch("0-99"), cutoff, SLOT),
+            second.row: Batched(batch("100-149"), cutoff, SLOT),
+        }
         assert (first.key, first.size, first.last_modified) == ('["0"]..["99"]', 100, OLD)
         stored = ledger.again(run)
         assert (stored.about_rows, stored.unit) == (True, "batch")
@@ -414,7 +482,7 @@ class RowLedgerContract:
         assert ledger.record_of("0-99").reason == "it ran into a timeout"
         assert spans(ledger.taken()) == ["0-49", "50-99"]
         parts = ledger.claim()
-        assert [batch_ for batch_, _ in ledger.work.batches([o.row for o in parts]).values()] == [
+        assert [batch_ for batch_, *_ in ledger.work.batches([o.row for o in parts]).values()] == [
             batch("0-49"), batch("50-99"),
         ]  # fmt: skip
         assert {(o.policy, o.run, o.deliveries, o.failed) for o in parts} == {

@@ -10,7 +10,7 @@ import pytest
 from bestbefore.contracts.row_world import CUTOFF, NEW, OLD, RowWorld, table
 from bestbefore.contracts.rows import batches, fill
 from bestbefore.domain.finding import Level
-from bestbefore.domain.rows import RowSource
+from bestbefore.domain.rows import Governed, RowSource
 from bestbefore.ports.objects import KeyRange, StoreError
 from bestbefore.ports.rows import TableRefused
 
@@ -39,7 +39,7 @@ class RowReferencesContract:
         fill(world, {1: OLD, 2: OLD, 3: OLD, 4: NEW})
         world.run(NOTES.format(on_delete=""))
         world.insert("notes", (1, 1, NEW), (2, None, NEW), (3, 4, OLD))
-        governed = replace(SOURCE, governed=("notes", "events", "nothing"))
+        governed = replace(SOURCE, governed=tuple(map(Governed, ("notes", "nothing"))))
         assert go(world, governed) == [2, 3]
         facts = world.reader.describe(governed)
         found = world.reader.slice(governed, facts, CUTOFF, KeyRange(None, None), 10, 100)
@@ -73,7 +73,7 @@ class RowReferencesContract:
         fill(world, {1: OLD, 2: OLD})
         world.run(NOTES.format(on_delete=" ON DELETE SET NULL"))
         world.insert("notes", (1, 1, NEW))
-        assert go(world, replace(SOURCE, governed=("notes",))) == [2]
+        assert go(world, replace(SOURCE, governed=(Governed("notes"),))) == [1, 2]
         assert go(world, replace(SOURCE, dependents=())) == [2]
         assert go(world, replace(SOURCE, dependents=("notes",))) == [1, 2]
 
@@ -90,7 +90,7 @@ class RowReferencesContract:
         world.insert("notes", (11, 1, OLD), (12, 2, OLD), (13, 2, OLD))
         world.insert("files", (101, 12))
         assert go(world, SOURCE) == [1, 2, 3]
-        assert go(world, replace(SOURCE, governed=("files",))) == [1, 3]
+        assert go(world, replace(SOURCE, governed=(Governed("files"),))) == [1, 3]
         assert go(world, replace(SOURCE, dependents=("notes",))) == [1, 3]
         assert go(world, replace(SOURCE, dependents=("notes", "files"))) == [1, 2, 3]
         with pytest.raises(TableRefused, match="files, under `dependents`"):
@@ -107,7 +107,7 @@ class RowReferencesContract:
         world.run(notes.replace("TABLE notes", f"TABLE {world.schema}.notes"))
         world.insert(f"{world.schema}.notes", (1, 1, NEW))
         assert go(world, SOURCE) == [1, 2]
-        assert go(world, replace(SOURCE, governed=(f"{world.schema}.notes",))) == [2]
+        assert go(world, replace(SOURCE, governed=(Governed(f"{world.schema}.notes"),))) == [2]
         assert go(world, replace(SOURCE, dependents=())) == [2]
 
     def test_composite_references(self, world: RowWorld) -> None:
@@ -169,7 +169,7 @@ class RowReferencesContract:
         world.run(JOBS, NOTES.format(on_delete=""))
         world.insert("events", (1, None, OLD), (2, 1, OLD), (3, None, OLD))
         world.insert("notes", (1, 2, NEW))
-        assert go(world, replace(SOURCE, governed=("notes",))) == [3]
+        assert go(world, replace(SOURCE, governed=(Governed("notes"),))) == [3]
 
     # -- check
 

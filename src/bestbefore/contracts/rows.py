@@ -511,7 +511,7 @@ class RowReaderContract:
         world.reader.count(SOURCE)
         world.reader.find(SOURCE, facts, CUTOFF, "1")
         world.reader.check(SOURCE, CUTOFF)
-        begin = ("SELECT", "EXPLAIN", "WITH", "BEGIN", "SET LOCAL")
+        begin = ("SELECT", "EXPLAIN", "SHOW", "WITH", "BEGIN", "SET LOCAL")
         assert [sent for sent in statements if not sent.strip().upper().startswith(begin)] == []
 
 

@@ -143,6 +143,11 @@ class Policy:
         return isinstance(self.source, ObjectSource) and self.source.keeps_some
 
     @property
+    def allows_dependents(self) -> bool:
+        """Whether rows of other tables may be removed or changed with its own."""
+        return isinstance(self.source, RowSource) and self.source.dependents != ()
+
+    @property
     def keep_generations(self) -> int:
         return self.source.keep_generations if isinstance(self.source, ObjectSource) else 0
 
@@ -176,6 +181,8 @@ class Policy:
             "rows.timestamp_zone": rows.timestamp_zone,
             "rows.where": rows.where,
             "rows.dependents": None if rows.dependents is None else sorted(rows.dependents),
+            "rows.foreign_keys_seen": "trust" if rows.trusts_foreign_keys else None,
+            "rows.row_security": "accept" if rows.accepts_row_security else None,
             "rows.partitions": rows.partitions,
             "archive.table": table.table if isinstance(table, TableArchive) else None,
             "archive.store": file.store if isinstance(file, FileArchive) else None,
@@ -245,6 +252,8 @@ def decided_rows(decided: Mapping[str, Any]) -> RowSource:
         timestamp_zone=decided["rows.timestamp_zone"],
         where=decided["rows.where"],
         dependents=None if dependents is None else tuple(dependents),
+        trusts_foreign_keys=decided.get("rows.foreign_keys_seen") == "trust",
+        accepts_row_security=decided.get("rows.row_security") == "accept",
         partitions=Partitions(decided["rows.partitions"]),
         archive=archive,
     )

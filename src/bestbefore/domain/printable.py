@@ -1,4 +1,4 @@
-"""Other people's text, made safe to print."""
+"""Text that is safe to print, and numbers of things."""
 
 
 def printable(text: str) -> str:
@@ -10,3 +10,8 @@ def printable(text: str) -> str:
         char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode()
         for char in text
     )
+
+
+def number_of(n: int, thing: str) -> str:
+    """``1 row``, ``20,000 rows``"""
+    return f"{n:,} {thing}" if n == 1 else f"{n:,} {thing}s"

@@ -14,7 +14,8 @@ class Report:
     given back with a thread still at them. ``stopped`` says that it was told to end, ``left`` what
     a drain that ended by itself could not do, by reason. ``protected`` says what kept those that
     ended so. ``freed`` counts bytes. ``rows`` is what became of rows (``deleted``, ``archived``,
-    ``blocked``), ``dependents`` the rows that went with them, by table.
+    ``blocked``); by table, ``dependents`` were removed with them, and ``changed`` are rows that
+    lost their reference to one of them.
     """
 
     received: int = 0
@@ -30,8 +31,10 @@ class Report:
     left: Counter[str] = field(default_factory=Counter)
     rows: Counter[str] = field(default_factory=Counter)
     dependents: Counter[str] = field(default_factory=Counter)
+    changed: Counter[str] = field(default_factory=Counter)
 
     def add(self, effect: Effect) -> None:
         """Count what a row batch changed."""
         self.rows.update(effect.counts())
         self.dependents.update(effect.dependents)
+        self.changed.update(effect.changed)

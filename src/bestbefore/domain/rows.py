@@ -69,6 +69,19 @@ class FileArchive:
 
 
 @dataclass(frozen=True, slots=True)
+class Governed:
+    """A table that has a policy of its own, without which none of its rows is removed.
+
+    ``source`` and ``cutoff`` say which rows that policy would remove now. Both are None where it
+    removes none: it archives them, is paused or on hold.
+    """
+
+    table: str
+    source: "RowSource | None" = None
+    cutoff: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RowSource:
     """The rows a policy is about.
 
@@ -94,7 +107,7 @@ class RowSource:
     synchronous_below: int = 1_000
     synchronous_within: timedelta = timedelta(seconds=10)
     dependents: tuple[str, ...] | None = ()
-    governed: tuple[str, ...] = ()
+    governed: tuple[Governed, ...] = ()
     trusts_foreign_keys: bool = False
     accepts_row_security: bool = False
     partitions: Partitions = Partitions.AUTO

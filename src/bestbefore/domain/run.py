@@ -7,7 +7,8 @@ from enum import StrEnum
 
 from bestbefore.domain.identity import instant, operation_id
 from bestbefore.domain.policy import Reach
-from bestbefore.domain.rows import DependentRows
+from bestbefore.domain.printable import number_of
+from bestbefore.domain.rows import MOST_DEPENDENTS, DependentRows
 from bestbefore.domain.states import RunState
 
 
@@ -37,10 +38,13 @@ class Run:
     the place in it; ``first_slot`` is the oldest slot whose work it took over. ``uploads`` says how
     many unfinished uploads are among the ``scanned`` and the ``eligible``. Of a run over a table
     ``about_rows`` is True: ``planned`` and all that belongs to it count batches, ``rows`` how many
-    rows these hold, ``scanned``, ``in_scope`` and ``protected`` count rows; ``dependents`` are the
-    rows of other tables that its batches may remove or change, and ``referenced`` says by table how
-    many rows stay because a row of that table refers to them. Who began it, a person
-    or a process, is ``created_by``, None where that was not yet written down.
+    rows these hold, ``scanned``, ``in_scope`` and ``protected`` count rows. ``table`` is the full
+    name of that table as the database writes it, None before the first page. ``dependents`` are the
+    rows of other tables that its batches may remove or change, the largest first;
+    ``most_dependents`` is how many the batch with the most of them has, rows of the same table
+    included. ``referenced`` says by table how many rows stay because a row of that table refers to
+    them. Who began it, a person or a process, is ``created_by``, None where that was not yet
+    written down.
     """
 
     row: int
@@ -78,11 +82,19 @@ class Run:
     created_by: str | None = None
     dependents: tuple[DependentRows, ...] = ()
     referenced: Mapping[str, int] = field(default_factory=dict)
+    table: str | None = None
+    most_dependents: int = 0
 
     @property
     def selected(self) -> int:
-        """What the caps are compared with: objects, or rows and what goes beside them."""
-        return self.rows + self.dependent_rows if self.about_rows else self.planned
+        """What the caps are compared with: objects, or rows with those of other tables that would
+        be removed or changed with them."""
+        return self.own_selected + self.dependent_rows
+
+    @property
+    def own_selected(self) -> int:
+        """Objects, or rows of the policy's own table."""
+        return self.rows if self.about_rows else self.planned
 
     @property
     def dependent_rows(self) -> int:
@@ -122,11 +134,12 @@ class Circumstances:
     moved_from: str | None
     inherited: str | None
 
-    def may_park(self, reach: Reach) -> bool:
-        """Whether the end of the scan could still decide to park."""
+    def may_park(self, reach: Reach, *, dependents: bool = False) -> bool:
+        """Whether the end of the scan could still decide to park. *dependents* says that the policy
+        may remove or change rows of other tables, of which a single row may have too many."""
         if self.approved:
             return False
-        if reach.capped or self.inherited is not None:
+        if reach.capped or dependents or self.inherited is not None:
             return True
         return self.trigger is not Trigger.PLAN and (self.first or self.moved_from is not None)
 
@@ -138,13 +151,14 @@ def park_reason(run: Run, reach: Reach, seen: Circumstances) -> str | None:
     """
     if seen.approved or not run.planned:
         return None
-    things = "rows" if run.about_rows else "objects"
     if reach.max_deletes is not None and run.selected > reach.max_deletes:
-        return f"{run.selected:,} {things} selected, max_deletes is {reach.max_deletes:,}"
-    if reach.max_fraction is not None and run.selected > reach.max_fraction * run.in_scope:
+        return f"{_selected(run)}, max_deletes is {reach.max_deletes:,}"
+    if reach.max_fraction is not None and run.own_selected > reach.max_fraction * run.in_scope:
+        return _fraction(run, reach.max_fraction)
+    if run.most_dependents > MOST_DEPENDENTS:
         return (
-            f"{run.selected:,} of {run.in_scope:,} {things} in scope selected "
-            f"({run.selected / run.in_scope:.1%}), max_fraction is {reach.max_fraction:g}"
+            f"one row of {run.table} has {run.most_dependents:,} dependents, more than "
+            f"{MOST_DEPENDENTS:,} in one transaction"
         )
     if seen.inherited is not None:
         return seen.inherited
@@ -154,10 +168,30 @@ def park_reason(run: Run, reach: Reach, seen: Circumstances) -> str | None:
         return f"this run looks at {run.target}, the last released one at {seen.moved_from}"
     if seen.first and run.selected > reach.first_run_limit:
         return (
-            f"first run of version {run.policy_version}: {run.selected:,} {things} selected, "
+            f"first run of version {run.policy_version}: {_selected(run)}, "
             f"first_run_limit is {reach.first_run_limit:,}"
         )
     return None
+
+
+def _selected(run: Run) -> str:
+    """``300 rows selected and 20,000 rows of other tables with them``"""
+    selected = f"{number_of(run.own_selected, _thing(run))} selected"
+    if not run.dependent_rows:
+        return selected
+    return f"{selected} and {number_of(run.dependent_rows, 'row')} of other tables with them"
+
+
+def _fraction(run: Run, most: float) -> str:
+    share = f" ({run.own_selected / run.in_scope:.1%})" if run.in_scope else ""
+    return (
+        f"{run.own_selected:,} of {number_of(run.in_scope, _thing(run))} in scope selected{share}, "
+        f"max_fraction is {most:g}"
+    )
+
+
+def _thing(run: Run) -> str:
+    return "row" if run.about_rows else "object"
 
 
 def too_many_reappeared(reappeared: int, eligible: int, seen: Circumstances) -> str | None:

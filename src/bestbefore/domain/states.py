@@ -45,7 +45,8 @@ NEXT: Mapping[State, Mapping[State, str]] = {
 
 NEXT_RUN: Mapping[RunState, Mapping[RunState, str]] = {
     RunState.PLANNING: {
-        RunState.PARKED: "a cap, a first run or another target wants a person",
+        RunState.PARKED: "a cap, a first run, another target, or a row with too many dependents, "
+        "needs someone to approve it",
         RunState.OPEN: "released, whole or page by page",
         RunState.CANCELLED: "cancelled by a person or taken over by a newer slot",
     },
@@ -55,7 +56,7 @@ NEXT_RUN: Mapping[RunState, Mapping[RunState, str]] = {
     },
     RunState.OPEN: {
         RunState.DRAINED: "nothing waits and nothing is pending but held",
-        RunState.PARKED: "too many objects reappeared",
+        RunState.PARKED: "too many objects reappeared, or a row has too many dependents",
         RunState.CANCELLED: "cancelled by a person",
     },
     RunState.DRAINED: {

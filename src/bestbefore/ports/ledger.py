@@ -111,7 +111,8 @@ class PlannedPage:
 
     ``cursors`` is what is left of every range once this page is written. ``uploads`` counts what
     of ``scanned`` were unfinished uploads. Of a table, ``scanned``, ``in_scope`` and ``protected``
-    count rows.
+    count rows, ``table`` is its full name as the database writes it, and ``referenced`` says by
+    table how many rows stay because a row of that table refers to them.
     """
 
     asked_at: datetime
@@ -124,6 +125,8 @@ class PlannedPage:
     entries: list[Entry] = field(default_factory=list)
     generations: dict[str, GenerationSeen] = field(default_factory=dict)
     newest: dict[str, list[Kept]] = field(default_factory=dict)
+    referenced: dict[str, int] = field(default_factory=dict)
+    table: str | None = None
 
     @property
     def about_rows(self) -> bool:
@@ -350,6 +353,14 @@ class Span(NamedTuple):
     last: int
 
 
+class Batched(NamedTuple):
+    """A row batch, with the cutoff and the slot of the run that planned it."""
+
+    batch: RowBatch
+    cutoff: datetime
+    slot: datetime
+
+
 class Leftover(NamedTuple):
     """What is not completed of one policy version, by why.
 
@@ -433,8 +444,8 @@ class WorkLedger(Protocol):
         """The place that the run's plan looked at."""
         ...
 
-    def batches(self, operations: Collection[int]) -> Mapping[int, tuple[RowBatch, datetime]]:
-        """The row batches of *operations* (rows), each with its run's cutoff."""
+    def batches(self, operations: Collection[int]) -> Mapping[int, Batched]:
+        """The row batches of *operations* (rows), each with its run's cutoff and slot."""
         ...
 
     def copies(self, operations: Collection[int]) -> Mapping[int, Copy]:

@@ -232,8 +232,8 @@ class Records(Protocol):
         """A run's counts by name; *kind* is ``outcome``, ``protected`` or ``retried``.
 
         What became of a table is in ``rows``: those ``deleted``, those ``archived`` instead, and
-        those that were meant and are still there (``blocked``); and in ``dependents``, by table,
-        what was deleted with them.
+        those that were meant and are still there (``blocked``). By table, ``dependents`` are rows
+        that were deleted with them, and ``changed`` rows that lost their reference to one of them.
         """
         ...
 

@@ -38,8 +38,9 @@ class TableFacts:
     ``place`` names server, database and table without any secret, so that another one under the
     same name is noticed. ``now`` is the database's own clock. ``kind`` is what the timestamp column
     is, never `TimestampKind.AUTO`. ``shape`` is a fingerprint (16 hex digits) of columns, types,
-    key and walk: a batch planned under another one is not touched. ``notes`` tell a person what
-    was found out.
+    key and walk: a batch planned under another one is not touched. ``table`` is the full name of
+    the table as the database writes it, such as ``shop.orders``. ``notes`` tell a person what was
+    found out.
     """
 
     place: str
@@ -47,6 +48,7 @@ class TableFacts:
     walk: Walk
     kind: TimestampKind
     shape: str
+    table: str
     notes: Sequence[Finding] = ()
 
 

@@ -4,7 +4,7 @@ Times are ``YYYY-MM-DDTHH:MM:SSZ``; ids are hex. What is true of one is computed
 command line, and later the API and the dashboard, cannot disagree.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ from bestbefore.domain.hold import Hold
 from bestbefore.domain.identity import instant
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.report import Report
+from bestbefore.domain.rows import DependentRows
 from bestbefore.domain.run import Run
 from bestbefore.domain.states import RunState
 from bestbefore.ports.records import Event, OperationFilter, Records, Tally
@@ -21,6 +22,16 @@ Document = dict[str, Any]
 Tallies = Mapping[str, Tally]
 
 _SAMPLE = 10
+
+_OF_ROWS = (
+    "table",
+    "planned_dependents",
+    "referenced",
+    "rows",
+    "dependents",
+    "dependents_changed",
+)
+"""What only runs over a table have, beside counts."""
 
 
 def when(moment: datetime | None) -> str | None:
@@ -38,7 +49,8 @@ def plan_document(
     this time: what its run planned shows as already pending, completed or dead.
 
     Of a table these count batches, while ``scanned``, ``in_scope``, ``protected`` and
-    ``rows_eligible``, what the run's batches hold, count rows.
+    ``rows_eligible``, what the run's batches hold, count rows, and so do ``planned_dependents`` and
+    ``referenced``, of other tables.
     """
     if repeated and not approved:
         held_back = 0 if run.released else run.waiting
@@ -87,6 +99,7 @@ def plan_document(
     if run.about_rows:
         document["rows_eligible"] = run.rows
         document["created_batches"] = counts["published"] + counts["waiting"]
+        document |= _beside(run)
     return document
 
 
@@ -102,6 +115,7 @@ def work_document(report: Report) -> Document:
         "freed_bytes": report.freed,
         "rows": dict(report.rows),
         "dependents": dict(report.dependents),
+        "dependents_changed": dict(report.changed),
         "dead": report.dead,
         "left": dict(report.left),
     }
@@ -143,6 +157,7 @@ def run_document(run: Run, tallies: Callable[[Run, str], Tallies] | None = None)
     }
     if run.about_rows:
         document["counts"]["rows"] = run.rows
+        document |= _beside(run)
     if tallies is None:
         return document
     outcomes = tallies(run, "outcome")
@@ -152,6 +167,7 @@ def run_document(run: Run, tallies: Callable[[Run, str], Tallies] | None = None)
     if run.about_rows:
         document["rows"] = _numbers(tallies(run, "rows"))
         document["dependents"] = _numbers(tallies(run, "dependents"))
+        document["dependents_changed"] = _numbers(tallies(run, "changed"))
     else:
         archived = outcomes.get(Outcome.ARCHIVED)
         document["archived_bytes"] = archived.bytes if archived else 0
@@ -170,7 +186,8 @@ def run_evidence_document(
     is None for the others.
     """
     document = {
-        **dict.fromkeys(("rows", "dependents", "archived_bytes", "freed_bytes")),
+        **dict.fromkeys(_OF_ROWS),
+        **dict.fromkeys(("archived_bytes", "freed_bytes")),
         **run_document(run, tallies),
         "created_by": run.created_by,
         "rule": dict(rule),
@@ -233,6 +250,21 @@ def event_document(event: Event) -> Document:
 def uploads_document(run: Run) -> Document:
     """How many of what a run scanned, and found eligible, were unfinished uploads."""
     return {name: run.uploads.get(name, 0) for name in ("scanned", "eligible")}
+
+
+def dependents_document(dependents: Iterable[DependentRows]) -> list[Document]:
+    """What may be removed and changed in other tables; ``younger`` is null where that cannot be
+    told."""
+    return [table._asdict() for table in dependents]
+
+
+def _beside(run: Run) -> Document:
+    """What a run over a table may do to other tables, and which of them keep rows of its own."""
+    return {
+        "table": run.table,
+        "planned_dependents": dependents_document(run.dependents),
+        "referenced": dict(run.referenced),
+    }
 
 
 def _numbers(tallies: Tallies) -> dict[str, int]:

@@ -52,11 +52,12 @@ _COLUMNS = {
         Kind.JSON: "batch effect archive attempts",
     },
     About.RUNS: {
-        Kind.TEXT: "run_id policy policy_version state reason trigger unit target created_by",
+        Kind.TEXT: "run_id policy policy_version state reason trigger unit target created_by table",
         Kind.INSTANT: "slot cutoff created_at",
         Kind.NUMBER: "republished archived_bytes freed_bytes",
         Kind.FLAG: "complete",
-        Kind.JSON: "rule counts protected uploads outcomes retried rows dependents",
+        Kind.JSON: "rule counts protected uploads outcomes retried rows dependents "
+        "dependents_changed planned_dependents referenced",
     },
     About.EVENTS: {
         Kind.TEXT: "by action policy run_id operation_id detail",

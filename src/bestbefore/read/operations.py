@@ -16,7 +16,7 @@ from bestbefore.ports.records import (
     OperationRecord,
     Records,
 )
-from bestbefore.read.documents import Document, when
+from bestbefore.read.documents import Document, dependents_document, when
 
 _DIGITS = 64
 
@@ -145,17 +145,20 @@ def batch_document(batch: RowBatch) -> Document:
         "oldest": when(batch.oldest),
         "walk": batch.walk.value,
         "shape": batch.shape,
+        "dependents": dependents_document(batch.dependents),
     }
 
 
 def effect_document(effect: Effect) -> Document:
-    """What a row batch changed: rows by what became of them, and what went with them by table.
+    """What a row batch changed: rows by what became of them, and, by table, ``dependents`` that
+    were removed with them, and ``changed`` rows that lost their reference.
 
     ``replayed`` says that it was done by a delivery that did not live to record it here.
     """
     return {
         "rows": effect.counts(),
         "dependents": dict(effect.dependents),
+        "changed": dict(effect.changed),
         "replayed": effect.replayed,
         "seconds": effect.seconds,
     }

@@ -264,10 +264,12 @@ def _charged(rows: int, policy: Policy) -> int:
 
 
 def _gone(effect: Effect, policy: Policy) -> int:
-    """Rows that went just now, those of dependent tables included."""
+    """Rows that were removed just now, and those of other tables that were removed or changed with
+    them."""
     if effect.replayed:
         return 0
-    return _charged(effect.rows, policy) + sum(effect.dependents.values())
+    others = sum(effect.dependents.values()) + sum(effect.changed.values())
+    return _charged(effect.rows, policy) + others
 
 
 def _ahead(moment: datetime, now: datetime, most: timedelta) -> bool:

@@ -41,7 +41,11 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """Plans for the policies of one store or database."""
+    """Plans for the policies of one store or database.
+
+    ``governed`` is given a policy and a slot, and says what the policies of other tables remove
+    then, see `bestbefore.domain.rows.Governed`.
+    """
 
     ledger: PlanLedger
     survey: Survey
@@ -52,6 +56,7 @@ class Planner:
     stopping: Callable[[], bool] = lambda: False
     holds: Callable[[Policy], Held] = lambda _: Held()
     ended: Callable[[Policy], Sequence[bytes]] = lambda _: ()
+    governed: Callable[[Policy, datetime], Policy] = lambda policy, _: policy
 
     def plan(
         self, policy: Policy, slot: datetime, trigger: Trigger, *, approved: bool = False
@@ -145,7 +150,7 @@ class Planner:
             return before.run
         scan = self.survey.scan(
             Errand(
-                policy,
+                self.governed(policy, before.run.slot),
                 self.ledger,
                 known,
                 taken,

@@ -19,7 +19,8 @@ def finish(
     """What *work* did until it was told to stop, which is once the policy's time is over.
 
     None, and nothing done, unless *run* is planned to its end and released, and has something to
-    delete, but fewer rows than the policy's ``synchronous_below``.
+    delete, but fewer rows, those of other tables included, than the policy's
+    ``synchronous_below``.
     """
     if not _small(policy, run):
         return None
@@ -32,4 +33,4 @@ def _small(policy: Policy, run: Run) -> bool:
         return False
     undone = run.waiting + run.pending - run.held
     open_ = run.complete and run.state is RunState.OPEN
-    return open_ and undone > 0 and run.rows < policy.rows.synchronous_below
+    return open_ and undone > 0 and run.selected < policy.rows.synchronous_below

@@ -7,6 +7,7 @@ What fails is a result, never an exception, unless it is the ledger.
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.hold import Held
@@ -38,7 +39,8 @@ def _nowhere(policy: Policy, archive: FileArchive, *_: object) -> Failure:
 class RowAttempts:
     """Attempts on the row batches of one database. Safe to share between threads.
 
-    ``file`` deletes those whose rows go to files first.
+    ``file`` deletes those whose rows go to files first. ``governed`` is given a policy and the slot
+    of a run, and says what the policies of other tables remove then, see `Governed`.
     """
 
     reader: RowReader
@@ -48,14 +50,18 @@ class RowAttempts:
     by: str
     holds: Callable[[Policy], Held] = lambda _: Held()
     file: Filing = _nowhere
+    governed: Callable[[Policy, datetime], Policy] = lambda policy, _: policy
 
     def make(self, policy: Policy, operations: Sequence[Operation]) -> Iterator[Result]:
         """See `stages.work.Attempting`."""
         batches = self.ledger.batches([operation.row for operation in operations])
+        by_slot: dict[datetime, Policy] = {}
         for operation in operations:
-            batch, cutoff = batches[operation.row]
+            batch, cutoff, slot = batches[operation.row]
+            if slot not in by_slot:
+                by_slot[slot] = self.governed(policy, slot)
             task = RowTask(operation.operation_id, policy.name, policy.version, batch, cutoff)
-            yield self._attempt(policy, operation, task)
+            yield self._attempt(by_slot[slot], operation, task)
 
     def _attempt(self, policy: Policy, operation: Operation, task: RowTask) -> Result:
         try:

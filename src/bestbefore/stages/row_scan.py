@@ -4,6 +4,7 @@ Used by planning, by dry runs and by verification, as `stages.scan` is for objec
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -91,12 +92,12 @@ class _Gathered:
     began: datetime
     batches: list[RowBatch] = field(default_factory=list)
     scanned: int = 0
-    referenced: int = 0
+    referenced: Counter[str] = field(default_factory=Counter)
 
     def add(self, found: Slice) -> None:
         self.batches += found.batches
         self.scanned += found.scanned
-        self.referenced += sum(found.referenced.values())
+        self.referenced.update(found.referenced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,7 @@ class RowScan:
         if begins:
             page.add(Slice(whole.batches, None, sum(batch.rows for batch in whole.batches)))
         first = self._kept(claim, facts) if begins else PlannedPage(page.began, left)
+        first.table = facts.table
         if not left:
             self._write(claim, run, page, left, first)
         while left:
@@ -181,7 +183,8 @@ class RowScan:
         page.cursors = list(left)
         page.scanned += gathered.scanned
         if gathered.referenced:
-            page.protected[_REFERENCED] = gathered.referenced
+            page.protected[_REFERENCED] = gathered.referenced.total()
+            page.referenced = dict(gathered.referenced)
         if self.errand.policy.reach.max_fraction is None:
             page.in_scope += page.scanned
         held = self.errand.held.over("") is not None

@@ -58,7 +58,9 @@ class Policies(Shown):
 
 
 class Run(Shown):
-    """One planning pass for a policy's slot, with its counts."""
+    """One planning pass for a policy's slot, with its counts. A run over a table also has its
+    ``table``, the ``planned_dependents`` (``table, removed, changed, younger``), and how many rows
+    stay because rows of other tables refer to them, by table (``referenced``)."""
 
     run_id: str = Field(examples=[_RUN_ID])
     policy: str = Field(examples=["weekly-digest-exports"])
@@ -84,7 +86,9 @@ class Runs(Shown):
 
 
 class ShownRun(Run):
-    """A run with what came of it, and a sample of its objects or batches."""
+    """A run with what came of it, and a sample of its objects or batches. A run over a table also
+    has its ``rows``, and by table the ``dependents`` that were removed with them and the
+    ``dependents_changed``."""
 
     outcomes: dict[str, int] = Field(examples=[{"deleted": 1_247}])
     retried: dict[str, int] = Field(examples=[{"transient": 2}])

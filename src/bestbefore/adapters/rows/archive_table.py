@@ -134,9 +134,7 @@ def unarchived(table: sa.Table, inward: Sequence[Reference], allowed: Allowance)
     return {
         reference.table
         for reference in inward
-        if not reference.changes
-        and reference.table is not table
-        and allowed.allows(reference.table)
+        if not reference.changes and reference.table is not table and allowed.allows(reference)
     }
 
 

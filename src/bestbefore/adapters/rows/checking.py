@@ -1,5 +1,6 @@
 """What cleaning up a table may rely on, and what would make it slow."""
 
+import json
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -80,13 +81,13 @@ def _references(
         if str(child) in met:
             continue
         yield _about(target, table, reference)
-        if target.allowed.allows(child) and not reference.changes:
+        if target.allowed.allows(reference) and not reference.changes:
             yield from _references(connection, target, child, met)
 
 
 def _about(target: Target, table: sa.Table, reference: Reference) -> Finding:
     child, rule = reference.table, f"{reference.name}, ON DELETE {reference.on_delete}"
-    if not target.allowed.allows(child):
+    if not target.allowed.allows(reference):
         return Finding(
             "referenced",
             Level.INFO,
@@ -111,9 +112,9 @@ def _kept(connection: sa.Connection, target: Target, cutoff: datetime) -> Iterat
             Level.INFO,
             f"of {among} of {target.table} that were looked at, {n:,} old ones stay because rows "
             f"of {'the same table' if itself else table} refer to them",
-            "" if itself else f'to remove those too: dependents = ["{table}"]',
+            "" if itself else f"to remove those too: dependents = [{json.dumps(table)}]",
         )
 
 
 def _remedy(child: sa.Table) -> str:
-    return f'to remove or change those too: dependents = ["{child}"]'
+    return f"to remove or change those too: dependents = [{json.dumps(str(child))}]"

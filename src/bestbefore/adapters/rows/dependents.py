@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy.sql.util import ClauseAdapter
 
 from bestbefore.adapters.rows.keys import Key, chosen, deleted
-from bestbefore.adapters.rows.references import Allowance, Reference, id_of, references
+from bestbefore.adapters.rows.references import Allowance, Catalog, Reference, id_of
 from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.rows import DependentRows
 from bestbefore.ports.objects import StoreError
@@ -29,10 +30,12 @@ class MoreDependents(Exception):
 
 
 class Branch(NamedTuple):
-    """Rows of another table that are removed first, and what of those refers to them."""
+    """Rows of another table that are removed first, and what of those refers to them. None for
+    which ``stays`` holds may be among them: its own policy keeps it."""
 
     reference: Reference
     node: "Node"
+    stays: sa.ColumnElement[bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +90,7 @@ class Node:
 
 
 def tree(
-    connection: sa.Connection,
-    table: sa.Table,
-    identity: Sequence[sa.Column[Any]],
-    allowed: Allowance,
+    catalog: Catalog, table: sa.Table, identity: Sequence[sa.Column[Any]], allowed: Allowance
 ) -> Node:
     """*table* with all that refers to it, over any number of steps, as far as it is *allowed* to
     lose or change rows.
@@ -101,18 +101,20 @@ def tree(
     own: list[Reference] = []
     guards: list[Reference] = []
     changes: list[Reference] = []
-    for reference in references(connection, table):
+    for reference in catalog.references(table):
         child = reference.table
-        if child is table and not (reference.changes and allowed.allows(table)):
+        if child is table and not (reference.changes and allowed.allows(reference)):
             own.append(reference)
-        elif not allowed.allows(child):
+        elif not allowed.allows(reference):
             if reference.silent:
                 guards.append(reference)
         elif reference.changes:
             changes.append(reference)
         else:
             key = tuple(child.primary_key.columns) or reference.columns
-            branches.append(Branch(reference, tree(connection, child, key, allowed)))
+            rule = allowed.rule(id_of(child))
+            below = tree(catalog, child, key, allowed)
+            branches.append(Branch(reference, below, rule.stays if rule else None))
     return Node(table, tuple(identity), tuple(branches), tuple(own), tuple(guards), tuple(changes))
 
 
@@ -264,8 +266,10 @@ class Sweep:
 
     def _clear(self, node: Node, rows: Sequence[Key]) -> None:
         self.refuse_guarded(node, rows)
-        for reference, child in node.branches:
+        for reference, child, stays in node.branches:
             for condition in self._referring_to(node, reference, rows):
+                if stays is not None and self._any(child.table, sa.and_(condition, stays)):
+                    raise StoreError(_kept_by_its_own(node, reference))
                 self._clear_from(child, condition)
         for reference in node.changes:
             self._note_changed(node, reference, rows)
@@ -324,7 +328,17 @@ class Sweep:
             place = node.columns.index(reference.relation)
             rows = [row for row in rows if row[place] in reference.relations]
         values = node.project(rows, reference.referred)
-        yield from chosen(self._connection, reference.compared(reference.table), values)
+        child = reference.compared(reference.table)
+        if not reference.converts:
+            yield from chosen(self._connection, child, values)
+            return
+        # Compared with columns of the parent, and not with values, they are converted.
+        for condition in chosen(self._connection, reference.referred, values):
+            above = node.table.alias()
+            referred = [above.c[column.key] for column in reference.referred]
+            adapt = ClauseAdapter(above)
+            which = sa.select(*referred).where(adapt.traverse(condition))
+            yield (child[0] if len(child) == 1 else sa.tuple_(*child)).in_(which)
 
     def _referring(
         self,
@@ -353,4 +367,12 @@ def _not_allowed(node: Node, reference: Reference) -> Failure:
         f"{node.table}: rows of {reference.table} that have to stay refer to it, and the database "
         f"would remove or change them as well ({reference.name}, ON DELETE {reference.on_delete}); "
         "list that table under `dependents` if it may",
+    )
+
+
+def _kept_by_its_own(node: Node, reference: Reference) -> Failure:
+    return Failure(
+        FailureClass.DEPENDENCY,
+        f"{node.table}: a row of {reference.table} that its own policy keeps refers to it "
+        f"({reference.name}); it is removed once that row is",
     )

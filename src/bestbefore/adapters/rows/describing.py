@@ -11,6 +11,7 @@ from bestbefore.adapters.rows.partitions import fate
 from bestbefore.adapters.rows.references import references, refuse_unrelated
 from bestbefore.adapters.rows.slices import looked_at
 from bestbefore.adapters.rows.table import Target, reflect
+from bestbefore.adapters.rows.where import doubts
 from bestbefore.domain.finding import Finding, Level
 from bestbefore.domain.rows import RowSource, Walk
 from bestbefore.ports.objects import KeyRange
@@ -37,8 +38,11 @@ def described(
         *look_at_values(connection, target.times, source),
         _order(target),
         *_lost(connection, source, target),
+        *([] if target.where is None else doubts(connection, target.table, target.where)),
     ]
-    facts = TableFacts(target.place, now, target.walk, target.kind, target.shape, notes)
+    facts = TableFacts(
+        target.place, now, target.walk, target.kind, target.shape, str(target.table), notes
+    )
     return facts, target
 
 

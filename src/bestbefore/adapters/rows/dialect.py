@@ -80,11 +80,13 @@ class ForeignKey(NamedTuple):
     """A foreign key by names: ``columns`` of the child refer to ``referred`` of the parent.
 
     ``on_delete`` is as in SQL: ``NO ACTION``, ``RESTRICT``, ``CASCADE``, ``SET NULL`` or
-    ``SET DEFAULT``. ``indexed`` says that an index of the child begins with ``columns``.
-    ``unique`` says that at most one row of the parent has the values that a child refers to.
-    ``collations`` are those of the ``referred`` columns where comparing as the child would is not
-    the same. ``relations`` are the OIDs of the partitions that it refers to, where it does not
-    refer to the whole table. ``unseen`` says why rows of the child may not be visible to us.
+    ``SET DEFAULT``. ``indexed`` says that an index of the child begins with ``columns``. ``unique``
+    says that ``referred`` hold all columns of a unique index of the parent. ``collations`` (one per
+    column, or empty) are those that the database compares both with, where they are not the
+    child's own; None where none matters, as for numbers. ``converts`` says that values of the
+    child are converted to what the parent's are before they are compared. ``relations`` are the
+    OIDs of the partitions that it refers to, where it does not refer to the whole table. ``unseen``
+    says why rows of the child may not be visible to us.
     """
 
     name: str
@@ -96,6 +98,7 @@ class ForeignKey(NamedTuple):
     indexed: bool
     unique: bool = True
     collations: Sequence[str | None] = ()
+    converts: bool = False
     relations: Sequence[int] = ()
     unseen: str | None = None
 
@@ -175,7 +178,31 @@ class Dialect(ABC):
     def foreign_keys(
         self, connection: sa.Connection, schema: str, table: str
     ) -> Sequence[ForeignKey]:
-        """Foreign keys of any table, in any schema, that refer to a table."""
+        """Foreign keys of any table, in any schema, that refer to a table.
+
+        Raises TableRefused where one of them cannot work. Some may be missing where
+        `hidden_foreign_keys` says so.
+        """
+
+    def hidden_foreign_keys(
+        self,
+        connection: sa.Connection,  # noqa: ARG002
+        schema: str,  # noqa: ARG002
+        table: str,  # noqa: ARG002
+    ) -> str | None:
+        """Which foreign keys that refer to a table `foreign_keys` does not show to this user, or
+        why that cannot be known, and the GRANT that helps; None where it surely shows all."""
+        return None
+
+    def hidden_triggers(
+        self,
+        connection: sa.Connection,  # noqa: ARG002
+        schema: str,  # noqa: ARG002
+        table: str,  # noqa: ARG002
+    ) -> str | None:
+        """Why triggers of a table may be hidden from this user, and the GRANT that shows them; None
+        where all of them are surely seen."""
+        return None
 
     def below(self, connection: sa.Connection, schema: str, table: str) -> Sequence[Below]:  # noqa: ARG002
         """Partitions and inheritance children of a table, over any number of steps."""
@@ -191,20 +218,6 @@ class Dialect(ABC):
     ) -> Sequence[str]:
         """What the database runs when rows of a table, or of one `below` it, meet *event*, which is
         ``DELETE`` or ``UPDATE``: triggers and rules, each as ``table: name``."""
-
-    def hidden_foreign_keys(
-        self, connection: sa.Connection, schema: str, table: str  # noqa: ARG002
-    ) -> str | None:  # fmt: skip
-        """Why foreign keys to a table may be hidden from us, and the grant that shows them; None
-        where all of them are seen."""
-        return None
-
-    def hidden_triggers(
-        self, connection: sa.Connection, schema: str, table: str  # noqa: ARG002
-    ) -> str | None:  # fmt: skip
-        """Why triggers of a table may be hidden from us, and the grant that shows them; None where
-        all of them are seen."""
-        return None
 
     # -- values
 

@@ -44,8 +44,14 @@ _UNWANTED_MODES = {
     # Other words mean other things, and texts are not what was stored.
     "EMPTY_STRING_IS_NULL", "ORACLE", "PAD_CHAR_TO_FULL_LENGTH",
 }  # fmt: skip
-_WANTED_MODES = {"NO_AUTO_VALUE_ON_ZERO"}
-"""A row that is archived keeps its number 0."""
+_WANTED_MODES = {
+    # A row that is archived keeps its number 0.
+    "NO_AUTO_VALUE_ON_ZERO",
+    # A value that does not fit is an error. Without these it would be cut, and its row deleted.
+    "STRICT_ALL_TABLES", "STRICT_TRANS_TABLES",
+}  # fmt: skip
+_QUOTING_MODES = {"ANSI_QUOTES", "ANSI", "DB2", "MAXDB", "MSSQL", "POSTGRESQL"}
+"""With each of them, what stands in double quotes is a name."""
 
 _AS_IT_COMES = (
     "SET SESSION sql_select_limit = 18446744073709551615, foreign_key_checks = 1,"
@@ -100,7 +106,11 @@ class Mariadb(MariadbCatalog):
             with connection.cursor() as cursor:
                 cursor.execute("SELECT @@sql_mode")
                 given = set(cursor.fetchone()[0].split(",")) - {""}
-                modes = sorted(given - _UNWANTED_MODES | _WANTED_MODES)
+                modes = sorted(given - _UNWANTED_MODES - _QUOTING_MODES | _WANTED_MODES)
+                # SQLAlchemy looks once how names are quoted. A name in double quotes would be a
+                # text for a connection that is made after the server's mode was changed.
+                if engine.dialect.identifier_preparer.initial_quote == '"':
+                    modes.append("ANSI_QUOTES")
                 for setting in (f"SET SESSION sql_mode = '{','.join(modes)}'", *settings):
                     cursor.execute(setting)
 

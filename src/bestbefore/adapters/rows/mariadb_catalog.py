@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 
+from bestbefore.adapters.rows.catalog import mariadb_keys, mariadb_rights
 from bestbefore.adapters.rows.dialect import Column, Dialect, Family, ForeignKey, Index, Relation
 
 INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
@@ -39,20 +40,6 @@ _INDEXES = sa.text("""
         NON_UNIQUE = 0, INDEX_NAME = 'PRIMARY', INDEX_TYPE = 'BTREE'
     FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = :schema AND TABLE_NAME = :table
     ORDER BY INDEX_NAME <> 'PRIMARY', INDEX_NAME, SEQ_IN_INDEX
-""")
-
-# Names are compared here as if their case meant nothing, also where it tells tables apart.
-_FOREIGN_KEYS = sa.text("""
-    SELECT f.CONSTRAINT_NAME, f.CONSTRAINT_SCHEMA, f.TABLE_NAME, u.COLUMN_NAME,
-        u.REFERENCED_COLUMN_NAME, f.DELETE_RULE
-    FROM information_schema.REFERENTIAL_CONSTRAINTS f
-    JOIN information_schema.KEY_COLUMN_USAGE u
-        ON u.CONSTRAINT_SCHEMA = f.CONSTRAINT_SCHEMA AND u.TABLE_NAME = f.TABLE_NAME
-        AND u.CONSTRAINT_NAME = f.CONSTRAINT_NAME
-    WHERE f.UNIQUE_CONSTRAINT_SCHEMA = :schema AND f.REFERENCED_TABLE_NAME = :table
-        AND (@@lower_case_table_names <> 0 OR (BINARY f.UNIQUE_CONSTRAINT_SCHEMA = :schema
-            AND BINARY f.REFERENCED_TABLE_NAME = :table))
-    ORDER BY f.CONSTRAINT_SCHEMA, f.TABLE_NAME, f.CONSTRAINT_NAME, u.ORDINAL_POSITION
 """)
 
 
@@ -100,16 +87,15 @@ class MariadbCatalog(Dialect):
     def foreign_keys(
         self, connection: sa.Connection, schema: str, table: str
     ) -> Sequence[ForeignKey]:
-        found: dict[tuple[str, str, str], ForeignKey] = {}
-        for name, in_schema, child, column, referred, rule in connection.execute(
-            _FOREIGN_KEYS, {"schema": schema, "table": table}
-        ):
-            id_ = (in_schema, child, name)
-            before = found.get(id_) or ForeignKey(name, in_schema, child, (), (), rule, True)
-            found[id_] = before._replace(
-                columns=(*before.columns, column), referred=(*before.referred, referred)
-            )
-        return list(found.values())
+        indexes = self.indexes(connection, schema, table)
+        return mariadb_keys.foreign_keys(connection, schema, table, indexes)
+
+    def hidden_foreign_keys(self, connection: sa.Connection, schema: str, table: str) -> str | None:
+        seen = self.foreign_keys(connection, schema, table)
+        return mariadb_rights.hidden_foreign_keys(connection, schema, table, seen)
+
+    def hidden_triggers(self, connection: sa.Connection, schema: str, table: str) -> str | None:
+        return mariadb_rights.hidden_triggers(connection, schema, table)
 
 
 def _what(type_: str, engine: str | None, transactions: bool) -> str:

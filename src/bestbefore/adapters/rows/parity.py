@@ -7,7 +7,14 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from bestbefore.adapters.rows.dialect import Column, Family
-from bestbefore.adapters.rows.widths import same_affinity, wide_enough
+from bestbefore.adapters.rows.widths import (
+    same_affinity,
+    text_bytes,
+    text_for,
+    utf8_bytes,
+    wide_enough,
+    widened,
+)
 
 OPERATION = "bestbefore_operation_id"
 """A column of an archive, if it has it, that tells which operation brought a row there."""
@@ -43,7 +50,7 @@ def differences(
                 yield Difference(said, fix.anew(column))
             continue
         if (narrow := _narrow(dialect, other, column)) is not None:
-            yield Difference(narrow, fix.change(other, column))
+            yield Difference(narrow, fix.change(other, _wide(other, column)))
         if column.nullable and not other.nullable:
             said = f"{other.name} may not be NULL, and here it may"
             yield Difference(said, fix.change(other, replace(column, type=other.type)))
@@ -82,7 +89,31 @@ def _narrow(dialect: sa.Dialect, other: Column, column: Column) -> str | None:
         return f"{other.name} is {other.type}, and here it is {column.type}"
     if column.charset not in (None, other.charset) and other.charset != _ANY_TEXT:
         return f"{other.name} holds {other.charset}, and here it holds {column.charset}"
+    if _lacks_bytes(other, column):
+        return (
+            f"{other.name} is {other.type} in {other.charset}, where the same text takes more "
+            f"bytes; here it is {column.type} in {column.charset}"
+        )
     return None
+
+
+def _lacks_bytes(other: Column, column: Column) -> bool:
+    """Whether *other* is limited in bytes, and texts of *column* may take more of them there."""
+    limit = text_bytes(other.type)
+    if limit is None or column.charset is None or column.charset == other.charset:
+        return False
+    return utf8_bytes(column.type, column.charset) > limit
+
+
+def _wide(other: Column, column: Column) -> Column:
+    """What *other* has to be to take the values of *column* and to keep those that it has."""
+    type_ = widened(other.type, column.type)
+    if column.charset is None or other.charset in (None, column.charset):
+        return replace(column, type=type_)
+    if text_bytes(other.type) is not None or text_bytes(type_) is not None:
+        sizes = (utf8_bytes(each.type, str(each.charset)) for each in (other, column))
+        type_ = text_for(max(sizes))
+    return replace(column, type=type_, charset=_ANY_TEXT)
 
 
 def _operation(dialect: sa.Dialect, fix: "_Fix", found: Column) -> Iterator[Difference]:

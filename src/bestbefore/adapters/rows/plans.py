@@ -72,5 +72,8 @@ class Plans:
         if records is not None and missing:
             with self._database.writing() as connection:
                 completion.create(connection, records)
-        self._read[source, batch.walk] = plan, time.monotonic()
+        now = time.monotonic()
+        # A source with policies of other tables is another one in each run.
+        self._read = {key: one for key, one in self._read.items() if now - one[1] < _SECONDS}
+        self._read[source, batch.walk] = plan, now
         return plan

@@ -22,6 +22,9 @@ from bestbefore.domain.rows import RowBatch, RowSource, Walk
 from bestbefore.ports.objects import KeyRange, StoreError
 from bestbefore.ports.rows import RowSeen, RowsShown, Slice, TableFacts, TableRefused, Whole
 
+_MOST_DESCRIBED = 100
+"""Sources whose tables are remembered: one with policies of other tables is another in each run."""
+
 
 class SqlRowReader:
     """`bestbefore.ports.rows.RowReader` on any of the databases. Safe to share between threads."""
@@ -41,6 +44,8 @@ class SqlRowReader:
         """See `RowReader.describe`."""
         with self._answering(source), self._database.counting() as connection:
             facts, target = described(connection, source, walk)
+        if len(self._described) >= _MOST_DESCRIBED:
+            self._described.clear()
         self._described[source, target.walk, target.shape] = target
         return facts
 

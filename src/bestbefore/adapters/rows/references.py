@@ -1,8 +1,8 @@
 """Foreign keys that refer to a table, in every schema, and which rows they keep."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.sql.elements import quoted_name
@@ -10,6 +10,7 @@ from sqlalchemy.sql.elements import quoted_name
 from bestbefore.adapters.rows.dialect import Column, Condition, Dialect, Expression, ForeignKey
 from bestbefore.adapters.rows.dialects import dialect_of
 from bestbefore.adapters.rows.names import find
+from bestbefore.adapters.rows.timestamps import Times
 from bestbefore.domain.rows import RowSource
 from bestbefore.ports.objects import StoreError
 from bestbefore.ports.rows import TableRefused
@@ -29,9 +30,9 @@ class Reference:
 
     ``on_delete`` is as in SQL: ``NO ACTION``, ``RESTRICT``, ``CASCADE``, ``SET NULL`` or
     ``SET DEFAULT``. ``indexed`` says that an index of the child begins with ``columns``; for
-    ``unique``, ``collations`` and ``unseen`` see `dialect.ForeignKey`. Where only some partitions
-    of the parent are referred to, ``relations`` are their OIDs and ``relation`` is the column of
-    the parent that holds a row's.
+    ``unique``, ``collations``, ``converts`` and ``unseen`` see `dialect.ForeignKey`. Where only
+    some partitions of the parent are referred to, ``relations`` are their OIDs and ``relation`` is
+    the column of the parent that holds a row's.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Reference:
     indexed: bool
     unique: bool = True
     collations: tuple[str | None, ...] = ()
+    converts: bool = False
     relations: tuple[int, ...] = ()
     relation: sa.Column[Any] | None = None
     unseen: str | None = None
@@ -94,20 +96,91 @@ class Keeper:
     exists: Condition
 
 
-@dataclass(frozen=True, slots=True)
+class OwnRule(NamedTuple):
+    """What the policy of a table itself says: which rows stay under it, and how old they are."""
+
+    stays: Condition
+    times: Times
+
+
 class Allowance:
-    """Which tables may lose or change rows with the rows they refer to: those in ``named``, or,
-    without it, all of them. Partitions of a table are meant with it. ``governed`` have a policy of
-    their own, and lose none."""
+    """Which tables may lose or change rows with the rows they refer to: those in *named*, or,
+    without it, all of them. Partitions of a table are meant with it.
 
-    named: frozenset[TableId] | None
-    governed: frozenset[TableId] = frozenset()
+    A table with a policy of its own, one in *rules*, loses only rows that this would remove now;
+    its rule is made when it is first asked for, and None says that it would remove none.
+    """
 
-    def allows(self, table: sa.Table) -> bool:
-        """Whether rows of *table* may be removed or changed."""
-        if id_of(table) in self.governed:
+    def __init__(
+        self,
+        named: frozenset[TableId] | None,
+        rules: Mapping[TableId, Callable[[], OwnRule | None]],
+    ) -> None:
+        self._named = named
+        self._rules = rules
+        self._made: dict[TableId, OwnRule | None] = {}
+
+    def allows(self, reference: Reference) -> bool:
+        """Whether rows that refer by *reference* may be removed, or changed if it changes them."""
+        table = id_of(reference.table)
+        if self._named is not None and table not in self._named:
             return False
-        return self.named is None or id_of(table) in self.named
+        return reference.changes or table not in self._rules or self.rule(table) is not None
+
+    def rule(self, table: TableId) -> OwnRule | None:
+        """What the policy of *table* itself says, if it has one that removes anything."""
+        if table not in self._rules:
+            return None
+        if table not in self._made:
+            self._made[table] = None  # for what leads back to it
+            self._made[table] = self._rules[table]()
+        return self._made[table]
+
+
+class Catalog:
+    """What one look at the catalog finds: each table is asked about once, and is one object."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+        self._dialect = dialect_of(connection)
+        self._tables: dict[TableId, sa.Table] = {}
+        self._references: dict[TableId, Sequence[Reference]] = {}
+
+    def table(self, schema: str, name: str, columns: Sequence[Column] | None = None) -> sa.Table:
+        """The table *name*; *columns* are its own where they are known."""
+        if (schema, name) not in self._tables:
+            table = table_of(self._connection, self._dialect, schema, name, columns)
+            self._tables[schema, name] = table
+        return self._tables[schema, name]
+
+    def references(self, table: sa.Table) -> Sequence[Reference]:
+        """Every foreign key that refers to *table*, or to a partition of it; its own to itself
+        among them. Raises TableRefused for one that the database could not follow."""
+        there = id_of(table)
+        if there not in self._references:
+            keys = self._dialect.foreign_keys(self._connection, *there)
+            self._references[there] = [self._reference(table, key) for key in keys]
+        return self._references[there]
+
+    def _reference(self, table: sa.Table, key: ForeignKey) -> Reference:
+        itself = (key.schema, key.table) == id_of(table)
+        child = table if itself else self.table(key.schema, key.table)
+        if key.relations and TABLEOID not in table.c:
+            table.append_column(sa.Column(TABLEOID, sa.types.NullType(), key=TABLEOID, system=True))
+        return Reference(
+            key.name,
+            child,
+            tuple(_column(child, name) for name in key.columns),
+            tuple(_column(table, name) for name in key.referred),
+            key.on_delete,
+            key.indexed,
+            key.unique,
+            tuple(key.collations),
+            key.converts,
+            tuple(key.relations),
+            table.c[TABLEOID] if key.relations else None,
+            key.unseen,
+        )
 
 
 def id_of(table: sa.Table) -> TableId:
@@ -115,33 +188,8 @@ def id_of(table: sa.Table) -> TableId:
 
 
 def references(connection: sa.Connection, table: sa.Table) -> Sequence[Reference]:
-    """Every foreign key that refers to *table*, or to a partition of it; its own to itself among
-    them. Raises TableRefused for one that the database could not follow."""
-    dialect = dialect_of(connection)
-    keys = dialect.foreign_keys(connection, str(table.schema), table.name)
-    return [_reference(connection, dialect, table, key) for key in keys]
-
-
-def _reference(
-    connection: sa.Connection, dialect: Dialect, table: sa.Table, key: ForeignKey
-) -> Reference:
-    itself = (key.schema, key.table) == id_of(table)
-    child = table if itself else table_of(connection, dialect, key.schema, key.table)
-    if key.relations and TABLEOID not in table.c:
-        table.append_column(sa.Column(TABLEOID, sa.types.NullType(), key=TABLEOID, system=True))
-    return Reference(
-        key.name,
-        child,
-        tuple(_column(child, name) for name in key.columns),
-        tuple(_column(table, name) for name in key.referred),
-        key.on_delete,
-        key.indexed,
-        key.unique,
-        tuple(key.collations),
-        tuple(key.relations),
-        table.c[TABLEOID] if key.relations else None,
-        key.unseen,
-    )
+    """See `Catalog.references`."""
+    return Catalog(connection).references(table)
 
 
 def table_of(
@@ -171,34 +219,26 @@ def table_of(
     )
 
 
-def allowance(connection: sa.Connection, dialect: Dialect, source: RowSource) -> Allowance:
-    """Which tables may lose or change rows beside those of *source*.
+def named_tables(
+    connection: sa.Connection, dialect: Dialect, source: RowSource
+) -> frozenset[TableId] | None:
+    """The tables that ``dependents`` names, and their partitions; None where it means all.
 
-    Raises StoreError where a table that ``dependents`` names is not there.
+    Raises StoreError where one is not there.
     """
-    governed = {
-        one
-        for name in source.governed
-        if (found := _there(connection, dialect, name))
-        for one in _with_partitions(connection, dialect, found)
-    }
     if source.dependents is None:
-        return Allowance(None, frozenset(governed))
-    named = {
+        return None
+    return frozenset(
         one
         for name in source.dependents
-        for one in _with_partitions(connection, dialect, _found(connection, dialect, name))
-    }
-    return Allowance(frozenset(named), frozenset(governed))
+        for one in with_partitions(connection, dialect, _found(connection, dialect, name))
+    )
 
 
-def _with_partitions(
-    connection: sa.Connection, dialect: Dialect, table: TableId
-) -> Iterator[TableId]:
-    yield table
-    for below in dialect.below(connection, *table):
-        if below.is_partition:
-            yield below.schema, below.name
+def with_partitions(connection: sa.Connection, dialect: Dialect, table: TableId) -> list[TableId]:
+    """*table* and its partitions, over any number of steps."""
+    below = dialect.below(connection, *table)
+    return [table, *((one.schema, one.name) for one in below if one.is_partition)]
 
 
 def refuse_unrelated(
@@ -211,54 +251,45 @@ def refuse_unrelated(
     """Raise TableRefused where ``dependents`` names a table that nothing leads to from *table*."""
     if not source.dependents:
         return
-    reached = {id_of(child) for child in _reached(connection, table, allowed)}
+    reached = {id_of(child) for child in _reached(Catalog(connection), table, allowed)}
     for name in source.dependents:
         found = _found(connection, dialect, name)
-        if reached.isdisjoint(_with_partitions(connection, dialect, found)):
+        if reached.isdisjoint(with_partitions(connection, dialect, found)):
             raise TableRefused(
                 f"{name}, under `dependents`, has no foreign key that leads to {source.table}; "
                 "take it out"
             )
 
 
-def _reached(connection: sa.Connection, table: sa.Table, allowed: Allowance) -> Iterator[sa.Table]:
+def _reached(catalog: Catalog, table: sa.Table, allowed: Allowance) -> Iterator[sa.Table]:
     """Tables with a foreign key to *table*, over any number of steps of allowed ones; those that
-    have a policy of their own among them, and the table itself where it refers to itself."""
-    for reference in references(connection, table):
+    are not allowed to lose any rows, and *table* itself, among them."""
+    for reference in catalog.references(table):
         child = reference.table
         yield child
-        if child is table:
-            continue
-        if allowed.allows(child) and not reference.changes:
-            yield from _reached(connection, child, allowed)
+        if child is not table and allowed.allows(reference) and not reference.changes:
+            yield from _reached(catalog, child, allowed)
 
 
-def keepers(
-    connection: sa.Connection,
-    table: sa.Table,
-    inward: Sequence[Reference],
-    allowed: Allowance,
-) -> Iterator[Keeper]:
-    """What of other tables keeps rows of *table*, found from its `references`, *inward*: a row that
-    refers to it, whatever its foreign key does ON DELETE, unless its table is allowed to lose or
-    change rows.
+def keepers(catalog: Catalog, table: sa.Table, allowed: Allowance) -> Iterator[Keeper]:
+    """What of other tables keeps rows of *table*: a row that refers to it, whatever its foreign key
+    does ON DELETE, unless its table is allowed to lose or change it.
 
     O-FK-01: a row that something younger refers to stays, and its neighbours are removed. Asked as
     NOT EXISTS and never as NOT IN, which a single NULL makes untrue for every row (O-FK-03).
 
     Raises TableRefused where rows of several tables refer to each other in a circle.
     """
-    yield from _keepers(connection, inward, allowed, (), (table,))
+    yield from _keepers(catalog, allowed, (), (table,))
 
 
 def _keepers(
-    connection: sa.Connection,
-    inward: Sequence[Reference],
+    catalog: Catalog,
     allowed: Allowance,
     way: tuple[Reference, ...],
     path: tuple[sa.Table, ...],
 ) -> Iterator[Keeper]:
-    for reference in inward:
+    for reference in catalog.references(path[-1]):
         child = reference.table
         if id_of(child) == id_of(path[-1]):
             continue
@@ -270,16 +301,22 @@ def _keepers(
                 f"rows of these tables refer to each other in a circle, so that none can be "
                 f"removed first: {said}; have one of these foreign keys ON DELETE SET NULL"
             )
-        if not allowed.allows(child):
+        if not allowed.allows(reference):
             yield Keeper(str(child), _exists(longer, path[0]))
         elif not reference.changes:
-            below = references(connection, child)
-            yield from _keepers(connection, below, allowed, longer, (*path, child))
+            if (rule := allowed.rule(id_of(child))) is not None:
+                yield Keeper(str(child), _exists(longer, path[0], last=rule.stays))
+            yield from _keepers(catalog, allowed, longer, (*path, child))
 
 
-def _exists(way: Sequence[Reference], above: sa.FromClause, *outer: sa.FromClause) -> Condition:
-    """Whether a row of *above* is referred to along *way*. A row of the first table that the way
-    leads back to does not keep itself."""
+def _exists(
+    way: Sequence[Reference],
+    above: sa.FromClause,
+    *outer: sa.FromClause,
+    last: Condition | None = None,
+) -> Condition:
+    """Whether a row of *above* is referred to along *way*, by one for which *last* holds. A row of
+    the first table that the way leads back to does not keep itself."""
     reference, *others = way
     first = outer[0] if outer else above
     back = isinstance(first, sa.Table) and id_of(reference.table) == id_of(first)
@@ -288,7 +325,9 @@ def _exists(way: Sequence[Reference], above: sa.FromClause, *outer: sa.FromClaus
     if back and isinstance(first, sa.Table) and (key := list(first.primary_key.columns)):
         rows = rows.where(sa.not_(sa.and_(*(child.c[c.key] == c for c in key))))
     if others:
-        rows = rows.where(_exists(others, child, first))
+        rows = rows.where(_exists(others, child, first, last=last))
+    elif last is not None:
+        rows = rows.where(last)
     return rows.correlate(above, *outer).exists()
 
 
@@ -297,7 +336,7 @@ def _found(connection: sa.Connection, dialect: Dialect, name: str) -> TableId:
     return relation.schema, relation.name
 
 
-def _there(connection: sa.Connection, dialect: Dialect, name: str) -> TableId | None:
+def found_table(connection: sa.Connection, dialect: Dialect, name: str) -> TableId | None:
     """The table called *name*, None where there is none: another policy will say so."""
     try:
         return _found(connection, dialect, name)

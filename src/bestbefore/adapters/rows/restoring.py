@@ -1,7 +1,6 @@
 """The side that brings archived rows back. One batch is one transaction."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 
 import sqlalchemy as sa
@@ -16,9 +15,6 @@ from bestbefore.domain.row_file import RowFile
 from bestbefore.domain.rows import RowBatch, RowSource
 from bestbefore.ports.objects import StoreError
 from bestbefore.ports.rows import Returned, TableRefused
-
-_STRICT = "SET SESSION sql_mode = concat(@@sql_mode, ',STRICT_ALL_TABLES')"
-"""MySQL would cut what does not fit, where it is not told otherwise."""
 
 
 class SqlRowRestorer:
@@ -61,19 +57,12 @@ class SqlRowRestorer:
         """Close every connection."""
         self._database.dispose()
 
-    @contextmanager
-    def _transaction(self, *, dry_run: bool) -> Iterator[sa.Connection]:
-        begun = self._database.reading() if dry_run else self._database.writing()
-        with begun as connection:
-            if connection.dialect.name in ("mysql", "mariadb"):
-                connection.exec_driver_sql(_STRICT)
-            yield connection
-
     def _never_raising(
         self, source: RowSource, act: Callable[[sa.Connection], Returned], *, dry_run: bool
     ) -> Returned | Failure:
         try:
-            with self._transaction(dry_run=dry_run) as connection:
+            begun = self._database.reading() if dry_run else self._database.writing()
+            with begun as connection:
                 return act(connection)
         except StoreError as error:
             return error.failure

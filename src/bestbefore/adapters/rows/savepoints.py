@@ -5,6 +5,7 @@ from typing import NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
+from bestbefore.adapters.rows.archiving.alteration import Altered
 from bestbefore.adapters.rows.errors import refusal_of
 
 T = TypeVar("T")
@@ -21,13 +22,16 @@ class Tried(NamedTuple):
 def tried(
     connection: sa.Connection, table: str, items: Sequence[T], act: Callable[[Sequence[T]], None]
 ) -> Tried:
-    """Do *act* about *items* at once; about halves of them where *table* refuses a row, down to
-    each alone. Raises what the database raises for other reasons."""
+    """Do *act* about *items* at once; about halves of them where *table* refuses a row or alters
+    it, down to each alone. Raises what the database raises for other reasons."""
     if not items:
         return Tried(0, 0, None)
     try:
         with connection.begin_nested():
             act(items)
+    except Altered as altered:
+        if len(items) == 1:
+            return Tried(0, 1, f"{table}: {altered}")
     except sa.exc.DBAPIError as error:
         if (refusal := refusal_of(error, table)) is None:
             raise

@@ -1,10 +1,10 @@
 """What SQLite says about its tables."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import sqlalchemy as sa
 
+from bestbefore.adapters.rows.catalog.sqlite_keys import foreign_keys
 from bestbefore.adapters.rows.dialect import Column, Dialect, Family, ForeignKey, Index, Relation
 
 ROWID = "INTEGER PRIMARY KEY"
@@ -31,13 +31,6 @@ _INDEXES = sa.text("""
 """)
 
 _KEY = sa.text("SELECT name FROM pragma_table_xinfo(:table) WHERE pk > 0 ORDER BY pk")
-
-_FOREIGN_KEYS = sa.text("""
-    SELECT m.name, f.id, f."from", f."to", f.on_delete
-    FROM main.sqlite_master m JOIN pragma_foreign_key_list(m.name) f
-    WHERE m.type = 'table' AND f."table" = :table COLLATE NOCASE
-    ORDER BY m.name, f.id, f.seq
-""")
 
 
 class SqliteCatalog(Dialect):
@@ -86,28 +79,12 @@ class SqliteCatalog(Dialect):
         return list(found.values())
 
     def foreign_keys(
-        self, connection: sa.Connection, schema: str, table: str
+        self,
+        connection: sa.Connection,
+        schema: str,  # noqa: ARG002
+        table: str,
     ) -> Sequence[ForeignKey]:
-        by_key: dict[tuple[str, int], list[Any]] = {}
-        for row in connection.execute(_FOREIGN_KEYS, {"table": table}):
-            by_key.setdefault((row.name, row.id), []).append(row)
-        key = connection.execute(_KEY, {"table": table}).scalars().all()
-        found = []
-        for (child, number), rows in by_key.items():
-            columns = tuple(row[2] for row in rows)
-            referred = tuple(row[3] for row in rows)
-            indexed = any(
-                set(index.columns[: len(columns)]) == set(columns)
-                for index in self.indexes(connection, schema, child)
-            )
-            found.append(
-                ForeignKey(
-                    f"foreign key {number} of {child}", "main", child, columns,
-                    # Left out where the primary key is meant.
-                    tuple(key) if None in referred else referred, rows[0][4], indexed,
-                )
-            )  # fmt: skip
-        return found
+        return foreign_keys(connection, table)
 
 
 def _family(type_: str) -> Family:

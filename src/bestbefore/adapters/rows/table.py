@@ -1,10 +1,10 @@
 """A table as a policy means it: what of it is eligible, and in which order it is gone through."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from typing import Any
 
@@ -29,16 +29,21 @@ from bestbefore.adapters.rows.dialects import dialect_of
 from bestbefore.adapters.rows.kinds import times_of
 from bestbefore.adapters.rows.references import (
     Allowance,
+    Catalog,
     Keeper,
+    OwnRule,
     Reference,
-    allowance,
+    TableId,
+    found_table,
+    id_of,
     keepers,
-    references,
+    named_tables,
     table_of,
+    with_partitions,
 )
 from bestbefore.adapters.rows.timestamps import Times
 from bestbefore.adapters.rows.where import condition
-from bestbefore.domain.rows import RowSource, TimestampKind, Walk
+from bestbefore.domain.rows import Governed, RowSource, TimestampKind, Walk
 from bestbefore.ports.objects import KeyRange
 from bestbefore.ports.rows import TableRefused
 
@@ -188,7 +193,12 @@ def base_table(connection: sa.Connection, source: RowSource) -> sa.Table:
     return table_of(connection, dialect_of(connection), relation.schema, relation.name)
 
 
-def reflect(connection: sa.Connection, source: RowSource, walk: Walk | None = None) -> Target:
+def reflect(
+    connection: sa.Connection,
+    source: RowSource,
+    walk: Walk | None = None,
+    catalog: Catalog | None = None,
+) -> Target:
     """The table of *source* as it is now, to be gone through in the order of *walk*: without one,
     along an index that begins with the timestamp if there is such an index, else by key.
 
@@ -199,7 +209,8 @@ def reflect(connection: sa.Connection, source: RowSource, walk: Walk | None = No
     relation = _base(connection, source)
     columns = dialect.columns(connection, relation.schema, relation.name)
     indexes = dialect.indexes(connection, relation.schema, relation.name)
-    table = table_of(connection, dialect, relation.schema, relation.name, columns)
+    catalog = Catalog(connection) if catalog is None else catalog
+    table = catalog.table(relation.schema, relation.name, columns)
     key, by_key = _key(dialect, source, columns, indexes)
     timestamp = names.column(dialect, columns, source.timestamp, source.table)
     times = times_of(connection, dialect, table.c[timestamp.name], timestamp, source)
@@ -213,10 +224,12 @@ def reflect(connection: sa.Connection, source: RowSource, walk: Walk | None = No
         )
     along = key if walk is Walk.KEY else [timestamp.name, *(n for n in key if n != timestamp.name)]
     refuse_uncountable(connection, dialect, source, table)
-    allowed = allowance(connection, dialect, source)
-    inward = references(connection, table)
+    allowed = Allowance(
+        named_tables(connection, dialect, source), _own_rules(connection, source, catalog)
+    )
+    inward = catalog.references(table)
     refuse_unarchived(source, table, inward, allowed)
-    refuse_unfollowed(connection, source, table, inward, allowed)
+    refuse_unfollowed(connection, catalog, source, table, allowed)
     where = source.where
     return Target(
         dialect=dialect,
@@ -229,28 +242,62 @@ def reflect(connection: sa.Connection, source: RowSource, walk: Walk | None = No
         index=(by_key if walk is Walk.KEY or by_time is None else by_time.name) or None,
         times=times,
         where=None if where is None else condition(connection, table, columns, where),
-        keepers=tuple(keepers(connection, table, inward, allowed)),
+        keepers=tuple(keepers(catalog, table, allowed)),
         own=tuple(
             reference
             for reference in inward
-            if reference.table is table and not (reference.changes and allowed.allows(table))
+            if reference.table is table and not (reference.changes and allowed.allows(reference))
         ),
         allowed=allowed,
-        node=(node := tree(connection, table, tuple(table.c[name] for name in key), allowed)),
-        ages=_ages(connection, node, times),
+        node=(node := tree(catalog, table, tuple(table.c[name] for name in key), allowed)),
+        ages=_ages(connection, node, times, allowed),
         archive=archive_of(connection, dialect, source, table, columns, key),
     )
 
 
-def _ages(connection: sa.Connection, node: Node, times: Times) -> Mapping[str, Times]:
-    """How the rows beside those of *node* tell their age: by a column of the same name and kind."""
-    found = {}
+def _ages(
+    connection: sa.Connection, node: Node, times: Times, allowed: Allowance
+) -> Mapping[str, Times]:
+    """How the rows beside those of *node* tell their age: as a policy of their own says, or by a
+    column of the same name and kind."""
+    found = {str(node.table): times}
     removed, changed = node.tables()
     for table in {str(table): table for table in (*removed[1:], *changed)}.values():
+        if str(table) in found:
+            continue
+        if (rule := allowed.rule(id_of(table))) is not None:
+            found[str(table)] = rule.times
+            continue
         for column in times.dialect.columns(connection, str(table.schema), table.name):
             if (column.name, column.family) == (times.column.name, times.of.family):
                 found[str(table)] = replace(times, column=table.c[column.name], of=column)
     return found
+
+
+def _own_rules(
+    connection: sa.Connection, source: RowSource, catalog: Catalog
+) -> Mapping[TableId, Callable[[], OwnRule | None]]:
+    """The policies of other tables, by table. The partitions of one lose no rows of their own."""
+    dialect = dialect_of(connection)
+    rules: dict[TableId, Callable[[], OwnRule | None]] = {}
+    for governed in source.governed:
+        there = found_table(connection, dialect, governed.table)
+        if there is None:
+            continue
+        rules |= dict.fromkeys(with_partitions(connection, dialect, there), lambda: None)
+        rules[there] = partial(_own_rule, connection, source, governed, catalog)
+    return rules
+
+
+def _own_rule(
+    connection: sa.Connection, source: RowSource, governed: Governed, catalog: Catalog
+) -> OwnRule | None:
+    if governed.source is None or governed.cutoff is None:
+        return None
+    own = replace(governed.source, governed=source.governed)
+    target = reflect(connection, own, catalog=catalog)
+    removed = sa.func.coalesce(target.eligible(governed.cutoff), sa.false())
+    return OwnRule(sa.not_(removed), target.times)
 
 
 def _base(connection: sa.Connection, source: RowSource) -> Relation:

@@ -7,6 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from bestbefore.adapters.rows.archive_table import ArchiveTable
+from bestbefore.adapters.rows.archiving import alteration
 from bestbefore.adapters.rows.filling import filled
 from bestbefore.adapters.rows.keys import Key, chosen, deleted
 from bestbefore.adapters.rows.savepoints import tried
@@ -71,11 +72,30 @@ class Unarchiving:
         key = self._there(self.target.key)
         for condition in chosen(self.connection, key, keys):
             came = filled(self.connection, self.target.table, here, there.where(condition))
+            self._refuse_altered(condition, came)
             if came != deleted(self.connection, self.archive.table, condition):
                 raise StoreError(_lossy(self.target.table))
             moved += came
         if moved != len(keys):
             raise StoreError(_lossy(self.target.table))
+
+    def _refuse_altered(self, condition: sa.ColumnElement[bool], came: int) -> None:
+        """Raise Altered unless the *came* rows that *condition* chooses in the archive are in the
+        table as they are there."""
+        archived = {here.name: self.archive.columns[here.name] for here, _ in self.archive.pairs}
+        types = {name: column.type for name, column in archived.items()}
+        if not (why := alteration.doubtful(self.connection, self.target.columns, types)):
+            return
+        keys = zip(self.target.key, self._there(self.target.key), strict=True)
+        same = [here == there for here, there in keys]
+        same += [
+            alteration.unaltered(self.connection, here, there, archived[here.name])
+            for here, there in self.archive.pairs
+            if here.name in why
+        ]
+        rows = sa.select(sa.func.count()).select_from(self.archive.table, self.target.table)
+        if self.connection.execute(rows.where(condition, *same)).scalar_one() != came:
+            alteration.refuse(why)
 
     def _there(self, columns: Sequence[sa.Column[Any]]) -> list[sa.Column[Any]]:
         """*columns* of the table, as they are in the archive. Raises TableRefused."""

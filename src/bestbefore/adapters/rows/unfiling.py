@@ -5,6 +5,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from bestbefore.adapters.rows.archiving import alteration
+from bestbefore.adapters.rows.archiving.alteration import is_unaltered
 from bestbefore.adapters.rows.cells import cells_of
 from bestbefore.adapters.rows.filling import given
 from bestbefore.adapters.rows.keys import chosen, pieces
@@ -33,6 +35,9 @@ class Unfiling:
         if lacking := [column.name for column in target.key if column.name not in names]:
             raise TableRefused(f"the file has no column {lacking[0]}, which is in the key now")
         self._key = [names.index(column.name) for column in target.key]
+        here = {said.name: column for said, column in zip(file.columns, self._columns, strict=True)}
+        types = {said.name: said.type for said in file.columns}
+        self._doubtful = alteration.doubtful(connection, here, types)
 
     def run(self, *, dry_run: bool) -> Returned:
         """Insert what is not there. Raises StoreError and what the database raises."""
@@ -82,6 +87,19 @@ class Unfiling:
             raise StoreError(
                 Failure(FailureClass.MALFORMED, f"{said} at its triggers and its row security")
             )
+        if self._doubtful:
+            self._refuse_altered(rows)
+
+    def _refuse_altered(self, rows: Sequence[Row]) -> None:
+        """Raise Altered unless *rows* are in the table as they are in the file."""
+        there = self._found(rows)
+        for row in rows:
+            now = there.get(self._name(row))
+            if now is None or not all(
+                column.name not in self._doubtful or is_unaltered(cell, column.kind, new)
+                for column, cell, new in zip(self._file.columns, row, now, strict=True)
+            ):
+                alteration.refuse(self._doubtful)
 
     def _name(self, row: Row) -> str:
         return written(tuple(row[place] for place in self._key))

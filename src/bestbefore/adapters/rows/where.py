@@ -14,6 +14,7 @@ from bestbefore.adapters.rows.dialect import Column, Condition
 from bestbefore.adapters.rows.errors import failure_of, is_missing
 from bestbefore.adapters.rows.names import listed
 from bestbefore.domain.failure import FailureClass
+from bestbefore.domain.finding import Finding, Level
 from bestbefore.ports.rows import TableRefused
 
 _TEXT, _NAME = r"'(?:[^']|'')*'", r'"(?:[^"]|"")*"'
@@ -37,6 +38,11 @@ _LEXES: Mapping[str, _Lexis] = {
     "sqlite": _Lexis(f"{_TEXT}|{_NAME}|{_TICKED}|{_BRACKETED}", r"[?:@$]", "(?!)"),
 }
 
+_SOME = 100
+"""Rows that are asked what a condition makes of them."""
+
+_CONVERTED = 1292
+
 _REST = r"(?P<comment>--|/\*)|(?P<end>[;\0])|(?P<open>[(])|(?P<close>[)])|(?P<stray>['\"`])"
 _WORD = r"(?P<word>[^\W\d][\w$]*)"
 
@@ -59,6 +65,36 @@ def condition(
             raise TableRefused(failure.error) from error
         raise
     return checked
+
+
+def doubts(connection: sa.Connection, table: sa.Table, where: Condition) -> Iterator[Finding]:
+    """What *where*, as `condition` gave it, makes of some rows of *table* that its author may not
+    have meant.
+
+    MariaDB and MySQL compare a text with a number as numbers: `status = 0` holds for every text
+    that is none. They warn of the rows where that happens.
+    """
+    if connection.dialect.name not in ("mysql", "mariadb"):
+        return
+    try:
+        connection.execute(sa.select(where).select_from(table).limit(_SOME)).all()
+        warnings = connection.exec_driver_sql("SHOW WARNINGS").all()
+    except sa.exc.DBAPIError:
+        return  # it takes too long, and then so does a plan, which says so
+    for level, code, said in warnings:
+        if level == "Warning" and code == _CONVERTED:
+            yield Finding(
+                "where-converts",
+                Level.WARNING,
+                f"where compares texts of {table} with something else, and those that cannot be "
+                f"read as it count as 0 ({_without_value(said)})",
+                "compare texts with texts: status = '0'",
+            )
+            return
+
+
+def _without_value(said: str) -> str:
+    return re.split("['\"`]", said)[0].rstrip(" :")
 
 
 def checked_text(connection: sa.Connection, columns: Sequence[Column], where: str) -> str:
@@ -97,15 +133,27 @@ def _one_meaning(connection: sa.Connection, columns: Sequence[Column], quoted: s
     match connection.dialect.name:
         case "sqlite":
             # In double quotes, a name that there is not is taken for a text.
-            return "`" + inner.replace("`", "``") + "`"
+            return _ticked(inner)
         case "mysql" | "mariadb":
-            is_text = connection.dialect.identifier_preparer.initial_quote != '"'
-            if is_text and inner.lower() in {column.name.lower() for column in columns}:
+            # A text or a name, as sql_mode has it. Refused under either: a server's mode may
+            # change after a plan, and a misspelt name that is a text holds for every row.
+            names = {column.name.lower() for column in columns}
+            if inner.lower() in names:
                 raise TableRefused(
-                    f"where holds {quoted}, which is a text here and not the column; write "
-                    f"`{inner}`"
+                    f"where holds {quoted}, which is a text here unless sql_mode has ANSI_QUOTES; "
+                    f"write {_ticked(inner)} for the column"
                 )
+            text = inner.replace("'", "''")
+            raise TableRefused(
+                f"where holds {quoted}, which is a text or a name, as sql_mode has it; write "
+                f"'{text}' for a text and {_ticked(inner)} for a column (there are: "
+                f"{listed(columns)})"
+            )
     return quoted
+
+
+def _ticked(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _tokens(where: str, lexis: _Lexis) -> Iterator[tuple[str, str]]:

@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from bestbefore.adapters.state import planned
 from bestbefore.adapters.state.database import chunks, moment
 from bestbefore.adapters.state.known import parked_before
 from bestbefore.adapters.state.schema import operations, policies, row_batches, runs
 from bestbefore.domain.outcome import REMOVED, Outcome
 from bestbefore.domain.policy import Policy
 from bestbefore.domain.rows import Effect, RowBatch, Walk
-from bestbefore.ports.ledger import Taken
+from bestbefore.ports.ledger import Batched, Taken
 
 DETAILS = tuple(column for column in row_batches.c if column.name != "policy_id")
 """What `maybe_batch` and `maybe_effect` read, beside the outcome."""
@@ -56,20 +57,18 @@ def taken(
     return [Taken(first, last, Walk(walk)) for first, last, walk in found]
 
 
-def batches(
-    connection: sa.Connection, rows: Collection[int]
-) -> Mapping[int, tuple[RowBatch, datetime]]:
+def batches(connection: sa.Connection, rows: Collection[int]) -> Mapping[int, Batched]:
     """See `bestbefore.ports.ledger.WorkLedger.batches`."""
-    found: dict[int, tuple[RowBatch, datetime]] = {}
+    found: dict[int, Batched] = {}
     for chunk in chunks(list(rows)):
         for row in connection.execute(
-            sa.select(*DETAILS, runs.c.cutoff)
+            sa.select(*DETAILS, runs.c.cutoff, runs.c.slot)
             .select_from(row_batches)
             .join(operations, operations.c.id == row_batches.c.operation)
             .join(runs, runs.c.id == operations.c.run_id)
             .where(row_batches.c.operation.in_(chunk))
         ):
-            found[row.operation] = batch_of(row), moment(row.cutoff)
+            found[row.operation] = Batched(batch_of(row), moment(row.cutoff), moment(row.slot))
     return found
 
 
@@ -134,7 +133,15 @@ def maybe_effect(row: Any) -> Effect | None:
 
 def batch_of(row: Any) -> RowBatch:
     """The batch in a row with `DETAILS`."""
-    return RowBatch(row.first, row.last, row.rows, moment(row.oldest), Walk(row.walk), row.shape)
+    return RowBatch(
+        row.first,
+        row.last,
+        row.rows,
+        moment(row.oldest),
+        Walk(row.walk),
+        row.shape,
+        planned.loaded(row.planned_dependents),
+    )
 
 
 def effect_of(row: Any) -> Effect:
@@ -147,4 +154,5 @@ def effect_of(row: Any) -> Effect:
         row.blocked,
         row.replayed,
         row.seconds,
+        json.loads(row.changed) if row.changed else {},
     )

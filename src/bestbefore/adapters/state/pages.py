@@ -1,6 +1,7 @@
 """One page of a plan, as functions on an open transaction."""
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +12,7 @@ from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, chunks, micros
 from bestbefore.adapters.state.schema import generations, newest, operations, policies, runs
 from bestbefore.domain.known import Disposition
+from bestbefore.domain.rows import RowBatch
 from bestbefore.domain.states import State
 from bestbefore.ports.ledger import PlannedPage
 
@@ -52,11 +54,13 @@ def write(
         .where(runs.c.id == row)
         .with_for_update(of=policies, key_share=True)
     ).scalar_one()
-    added, rows = _add(database, connection, row, policy, page), 0
+    added = _add(database, connection, row, policy, page)
+    batches: Sequence[RowBatch] = ()
     _mark_candidates(connection, row, page)
     if page.about_rows:
-        added, rows = batch_changes.add(database, connection, row, policy, page)
-        batch_changes.describe_candidates(connection, row, policy, page)
+        batches = batch_changes.add(database, connection, row, policy, page)
+        batch_changes.describe_candidates(database, connection, row, policy, page)
+        added = len(batches)
     if by_version(page):
         _mind_versions(connection, policy, page, micros(now))
     run_rows.bump(
@@ -67,14 +71,17 @@ def write(
         refused=page.refused,
         planned=added,
         waiting=added,
-        rows=rows,
+        rows=sum(batch.rows for batch in batches),
         # An operation that another run added since `known` was asked is pending there.
         already_pending=counts[Disposition.ALREADY_PENDING] + counts[Disposition.NEW] - added,
         already_completed=counts[Disposition.ALREADY_COMPLETED],
         already_dead=counts[Disposition.ALREADY_DEAD],
     )
     protected = {name: (n, 0) for name, n in page.protected.items()}
-    run_rows.tally(database, connection, row, "protected", protected)
+    run_rows.tally(database, connection, row, run_rows.PROTECTED, protected)
+    referenced = {table: (n, 0) for table, n in page.referenced.items()}
+    run_rows.tally(database, connection, row, run_rows.REFERENCED, referenced)
+    batch_changes.add_dependents(database, connection, row, batches)
     if page.uploads:
         eligible = sum(entry.upload_id is not None for entry in page.entries)
         seen = {"scanned": (page.uploads, 0), "eligible": (eligible, 0)}

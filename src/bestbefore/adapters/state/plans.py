@@ -20,6 +20,7 @@ from bestbefore.domain.counts import Count
 from bestbefore.domain.known import Known
 from bestbefore.domain.pointer import Pointer
 from bestbefore.domain.policy import Policy
+from bestbefore.domain.printable import number_of
 from bestbefore.domain.run import Circumstances, Run, Trigger, run_id
 from bestbefore.domain.states import RunState
 from bestbefore.domain.versions import Versions
@@ -100,7 +101,9 @@ class SqlPlanLedger:
             inherited = taken_over[0].reason if taken_over else doubt
             seen = _circumstances(connection, policy_row, policy.name, target, trigger, approved,
                                   inherited)  # fmt: skip
-            early = not policy.keeps_some and not seen.may_park(policy.reach)
+            early = not policy.keeps_some and not seen.may_park(
+                policy.reach, dependents=policy.allows_dependents
+            )
             created = connection.execute(
                 sa.insert(runs)
                 .values(
@@ -186,7 +189,11 @@ class SqlPlanLedger:
             held = connection.execute(
                 sa.update(runs)
                 .where(runs.c.id == claim.run, runs.c.planner_token == claim.token)
-                .values(planner_until=micros(now + lease), cursors=json.dumps(page.cursors))
+                .values(
+                    planner_until=micros(now + lease),
+                    cursors=json.dumps(page.cursors),
+                    own_table=sa.func.coalesce(runs.c.own_table, page.table),
+                )
             )
             if held.rowcount != 1:
                 raise PlanTakenOver("another planner holds this run; nothing was written")
@@ -352,9 +359,20 @@ def _approve_again(connection: sa.Connection, run: Run, by: str, now: datetime) 
 
 def _approve(connection: sa.Connection, run: Run, by: str, now: datetime) -> None:
     run_rows.step(connection, run, RunState.OPEN, released_at=micros(now))
-    shown = f"{run.planned:,} planned; parked because {run.reason}"
+    shown = f"{run.planned:,} planned{_with_them(run)}; parked because {run.reason}"
     run_rows.note(connection, "approve", shown, by, now, policy=run.policy, run_id=run.run_id)
     run_rows.drain_if_done(connection, run.row, now)
+
+
+def _with_them(run: Run) -> str:
+    """The rows of other tables that an approval releases as well."""
+    effects = [
+        f"{number_of(n, 'row')} of {table.table} {effect}"
+        for table in run.dependents
+        for n, effect in ((table.removed, "removed"), (table.changed, "changed"))
+        if n
+    ]
+    return f", with them {', '.join(effects)}" if effects else ""
 
 
 def _seen(run: Run, page: PlannedPage, now: datetime, *, first: bool) -> counters.Counts:

@@ -17,6 +17,13 @@ _STORED = sa.select(policies).where(
 )
 _VERSIONS_OF = sa.select(policies.c.versions).where(policies.c.id == sa.bindparam("row"))
 
+_DEPENDENTS = "rows.dependents"
+_UPGRADE = (
+    "`dependents` is `none` by default since 0.2: raise the version, or write "
+    '`dependents = "auto"` under the old one'
+)
+"""What 0.1 recorded of a policy that said nothing of dependents is what "auto" still means."""
+
 
 def stored(connection: sa.Connection, policy: Policy) -> Any:
     """The row of this policy version, or None."""
@@ -27,11 +34,20 @@ def stored(connection: sa.Connection, policy: Policy) -> Any:
 def refuse_edited(policy: Policy, row: Any) -> None:
     """Raise PolicyEdited where *row*, stored under the same version, selects something else."""
     if row is not None and row.fingerprint != policy.fingerprint():
-        changes = "; ".join(what_changed(json.loads(row.decides), policy.decides()))
-        raise PolicyEdited(
-            f"policies.{policy.name}: what it selects changed under version "
-            f'"{policy.version}" ({changes}); give it a new version, or take the change back'
-        )
+        why = _why_edited(policy, json.loads(row.decides))
+        raise PolicyEdited(f"policies.{policy.name}: {why}")
+
+
+def _why_edited(policy: Policy, before: dict[str, object]) -> str:
+    changes = what_changed(before, policy.decides())
+    of_0_1 = _DEPENDENTS in before and f"{_DEPENDENTS}: null became []" in changes
+    if of_0_1 and len(changes) == 1:
+        return _UPGRADE
+    also = f". Also, {_UPGRADE}" if of_0_1 else ""
+    return (
+        f'what it selects changed under version "{policy.version}" ({"; ".join(changes)}); '
+        f"give it a new version, or take the change back{also}"
+    )
 
 
 def frees(connection: sa.Connection, row: int) -> bool:

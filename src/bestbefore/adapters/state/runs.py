@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from bestbefore.adapters.state import counters
+from bestbefore.adapters.state import counters, planned
 from bestbefore.adapters.state.database import Database, micros, moment
 from bestbefore.adapters.state.schema import (
     events,
@@ -26,14 +26,14 @@ from bestbefore.domain.run import Run, Trigger
 from bestbefore.domain.states import RunState, State, run_may
 from bestbefore.ports.ledger import LedgerError, NotInLedger
 
-PROTECTED, UPLOADS = "protected", "uploads"
+PROTECTED, UPLOADS, REFERENCED = "protected", "uploads", "referenced"
 """Kinds of tallies that every run is shown with."""
 
 _SELECT = sa.select(runs, policies.c.name, policies.c.version, policies.c.about_rows).join(policies)
 _ONE = _SELECT.where(runs.c.id == sa.bindparam("row"))
 _TALLIED = sa.select(tallies.c.run_id, tallies.c.kind, tallies.c.name, tallies.c.n).where(
     tallies.c.run_id.in_(sa.bindparam("rows", expanding=True)),
-    tallies.c.kind.in_((PROTECTED, UPLOADS)),
+    tallies.c.kind.in_((PROTECTED, UPLOADS, REFERENCED, *planned.KINDS)),
 )
 _POLICY_OF = sa.select(runs.c.policy_id).where(runs.c.id == sa.bindparam("row"))
 
@@ -283,4 +283,8 @@ def _run(row: Any, tallied: Mapping[str, Mapping[str, int]]) -> Run:
         held=row.held,
         about_rows=row.about_rows,
         rows=row.rows,
+        dependents=planned.summed(tallied, row.own_table),
+        referenced=tallied.get(REFERENCED, {}),
+        table=row.own_table,
+        most_dependents=row.most_dependents,
     )

@@ -102,6 +102,9 @@ runs = Table(
     Column("created_by", String),
     Column("drained_at", BigInteger),  # for the last time
     Column("proof_until", BigInteger),  # the lease of who verifies it; never ends once that is done
+    Column("own_table", String),  # of a policy about rows, as the database writes it
+    # The most that any batch of it may remove or change beside its own rows.
+    Column("most_dependents", BigInteger, nullable=False, server_default=text("0")),
     UniqueConstraint("policy_id", "slot"),  # the lock on a slot
     info={"postgresql_with": {"fillfactor": 30}},
 )
@@ -110,7 +113,8 @@ tallies = Table(
     "run_tallies",
     metadata,
     Column("run_id", ForeignKey("runs.id"), primary_key=True),
-    # protected | outcome | retried | uploads | rows | dependents
+    # protected | outcome | retried | republished | uploads | rows, and by table: dependents |
+    # changed | referenced | planned_removed | planned_changed | planned_younger | planned_ageless
     Column("kind", String, primary_key=True),
     Column("name", String, primary_key=True),
     Column("n", BigInteger, nullable=False),
@@ -234,9 +238,13 @@ row_batches = Table(
     Column("deleted", BigInteger),
     Column("archived", BigInteger),
     Column("blocked", BigInteger),
-    Column("dependents", Text),  # JSON: rows by table
+    Column("dependents", Text),  # JSON: rows removed by table
     Column("replayed", Boolean),
     Column("seconds", Float),
+    # As planned. JSON: table, removed, changed, younger of each; null where it has none, and where
+    # 0.1 counted none.
+    Column("planned_dependents", Text),
+    Column("changed", Text),  # as its effect; JSON: rows changed by table
     _partial("row_batches_parts", "parent", where="parent IS NOT NULL"),
     _partial("row_batches_effective", "policy_id", "operation", where="seconds IS NOT NULL"),
 )  # fmt: skip

@@ -25,9 +25,9 @@ from bestbefore.adapters.state.schema import (
 )
 from bestbefore.domain.counts import Count
 from bestbefore.domain.failure import Budget, FailureClass
-from bestbefore.domain.rows import RowBatch
 from bestbefore.domain.states import RunState, State
 from bestbefore.ports.ledger import (
+    Batched,
     Kept,
     Leftover,
     Operation,
@@ -212,7 +212,7 @@ class SqlWorkLedger:
             ).scalar_one()
         return place
 
-    def batches(self, operations_: Collection[int]) -> Mapping[int, tuple[RowBatch, datetime]]:
+    def batches(self, operations_: Collection[int]) -> Mapping[int, Batched]:
         with self._db.read() as connection:
             return batches.batches(connection, operations_)
 

@@ -30,7 +30,14 @@ from bestbefore.domain.archive import Archive
 from bestbefore.domain.failure import Attempts
 from bestbefore.domain.names import texts
 from bestbefore.domain.policy import ObjectSource, Policy, Reach
-from bestbefore.domain.rows import FileArchive, Partitions, RowSource, TableArchive, TimestampKind
+from bestbefore.domain.rows import (
+    FileArchive,
+    Governed,
+    Partitions,
+    RowSource,
+    TableArchive,
+    TimestampKind,
+)
 from bestbefore.domain.versions import Versions
 
 _BATCHES_AT_A_TIME = 4
@@ -165,6 +172,8 @@ def _rows(written: RowsSection, archive: ArchiveSection | None) -> RowSource:
         synchronous_below=written.synchronous_below,
         synchronous_within=written.synchronous_within,
         dependents=written.dependents,
+        trusts_foreign_keys=written.foreign_keys_seen == "trust",
+        accepts_row_security=written.row_security == "accept",
         partitions=Partitions(written.partitions),
         ledger_only=written.completion == "ledger",
         allow_full_scan=written.allow_full_scan,
@@ -193,10 +202,10 @@ def _governed(
 ) -> Policy:
     """*policy*, knowing the tables of its database that have a policy of their own.
 
-    Only where it does not name its dependents itself: to such a one, other policies are nothing,
-    and a new one must not change what its version means.
+    Only where it may remove or change rows of other tables, whether they are listed or found: such
+    a table loses only what its own policy would remove, too.
     """
-    if not isinstance(source := policy.source, RowSource) or source.dependents is not None:
+    if not isinstance(source := policy.source, RowSource) or not policy.allows_dependents:
         return policy
     here = home(databases[source.database].url)[0]
     others = {
@@ -206,4 +215,4 @@ def _governed(
         and home(databases[other.source.database].url)[0] == here
         and texts(other.source.table) != texts(source.table)
     }
-    return replace(policy, source=replace(source, governed=tuple(sorted(others))))
+    return replace(policy, source=replace(source, governed=tuple(map(Governed, sorted(others)))))

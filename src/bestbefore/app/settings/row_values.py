@@ -28,7 +28,8 @@ def key(value: object) -> tuple[str, ...]:
 
 
 def dependents(value: object) -> tuple[str, ...] | None:
-    """Tables whose rows go first; None for all that the database knows of."""
+    """Tables whose rows may be removed or changed with the rows they refer to; None for all that
+    the database knows of."""
     remedy = 'write "auto", "none" or a list of tables, such as ["order_lines"]'
     if value == "auto":
         return None
@@ -55,6 +56,16 @@ def address(value: str) -> str:
 def timestamp_kind(value: str) -> str:
     """``[policies.NAME.rows] timestamp_kind``"""
     return choice(value, [*TimestampKind])
+
+
+def foreign_keys_seen(value: str) -> str:
+    """``[policies.NAME.rows] foreign_keys_seen``"""
+    return choice(value, ["proven", "trust"])
+
+
+def row_security(value: str) -> str:
+    """``[policies.NAME.rows] row_security``"""
+    return choice(value, ["refuse", "accept"])
 
 
 def partitions(value: str) -> str:

@@ -242,7 +242,9 @@ class RowsSection(Section):
     synchronous_within: Annotated[timedelta, PlainValidator(spans.synchronous_within)] = timedelta(
         seconds=10
     )
-    dependents: Annotated[tuple[str, ...] | None, PlainValidator(row_values.dependents)] = None
+    dependents: Annotated[tuple[str, ...] | None, PlainValidator(row_values.dependents)] = ()
+    foreign_keys_seen: Annotated[str, AfterValidator(row_values.foreign_keys_seen)] = "proven"
+    row_security: Annotated[str, AfterValidator(row_values.row_security)] = "refuse"
     partitions: Annotated[str, AfterValidator(row_values.partitions)] = Partitions.AUTO
     completion: Annotated[str, AfterValidator(row_values.completion)] = "target"
     allow_full_scan: bool = False

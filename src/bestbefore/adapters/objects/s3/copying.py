@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from bestbefore.adapters.objects.s3.absence import says_missing
 from bestbefore.adapters.objects.s3.client import Connection, S3Settings, connect
 from bestbefore.adapters.objects.s3.conditions import probe_key
 from bestbefore.adapters.objects.s3.crew import Crew
@@ -11,7 +12,7 @@ from bestbefore.adapters.objects.s3.errors import NOT_IMPLEMENTED, RequestFailed
 from bestbefore.adapters.objects.s3.looking import Looker
 from bestbefore.adapters.objects.s3.pages import Pages
 from bestbefore.adapters.objects.s3.parts import PART_BYTES, Parts, source
-from bestbefore.domain.failure import Failure
+from bestbefore.domain.failure import Failure, FailureClass
 from bestbefore.domain.finding import Finding, Level
 from bestbefore.domain.identity import object_identity
 from bestbefore.domain.selection import Listed
@@ -28,8 +29,7 @@ _AT_ONCE = 32
 """Requests side by side: a copy waits for the store for nearly all of its time."""
 
 _GONE = "NoSuchKey"
-_REFUSED = frozenset({"PreconditionFailed", "412", "404"})
-"""A condition that does not hold; or a HEAD of an object, or of a bucket, that is not there."""
+_REFUSED = frozenset({"PreconditionFailed", "412"})
 _MD5 = re.compile(r"[0-9a-f]{32}")
 _CHECKSUMS = ("CRC64NVME", "CRC32C", "CRC32", "SHA256", "SHA1")
 
@@ -101,8 +101,8 @@ class S3Copier:
                 self._parts.copy(way.bucket, way.to, original, overwrite=way.overwrite)
             return self._verified(way, original)
         except RequestFailed as failed:
-            if failed.code == _GONE:
-                return NotCopied.GONE
+            if says_missing(failed):
+                return self._missing(way, original, failed)
             if failed.code in _REFUSED:
                 return self._refused(way, original)
             return failed.failure
@@ -182,6 +182,21 @@ class S3Copier:
         target = f"s3://{bucket}/{key}"
         params = {"Bucket": bucket, "Key": key, "ChecksumMode": "ENABLED"}
         return self._connection.call("HeadObject", target, **params).fields
+
+    def _missing(self, way: _Way, original: Original, failed: RequestFailed) -> Result:
+        """What became of *original* after a request *failed* as if it were not there."""
+        found = self._look(way.bucket, original.key)
+        if found is None:
+            return NotCopied.GONE
+        if isinstance(found, Failure):
+            return found
+        if found.etag != original.etag:
+            return NotCopied.CHANGED
+        error = (
+            f"{failed.failure.error}, yet the original is there; look whether there is a bucket "
+            f"{way.to}, and whether the store and what stands before it support copies"
+        )
+        return Failure(FailureClass.UNKNOWN, error)
 
     def _refused(self, way: _Way, original: Original) -> Result:
         """What did not hold: the condition on the original, or the one on the copy's key."""

@@ -6,6 +6,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TypeAlias
 
+from bestbefore.adapters.objects.s3.absence import Absence, answered, says_missing
 from bestbefore.adapters.objects.s3.client import Connection, Reply, S3Settings, connect
 from bestbefore.adapters.objects.s3.conditions import Call, Condition, Conditions
 from bestbefore.adapters.objects.s3.crew import SIZE
@@ -35,8 +36,6 @@ from bestbefore.ports.objects import StoreError, Target, Upload
 Results: TypeAlias = dict[str, Result]
 
 _CHANGED = frozenset({"PreconditionFailed", "412"})
-_GONE = frozenset({"NoSuchKey", "404"})
-
 
 _KEY = attrgetter("key")
 
@@ -53,6 +52,7 @@ class S3Deleter:
     ) -> None:
         self._connection = connection or connect(settings, clock)
         self._looker = Looker(self._connection, Pages(self._connection))
+        self._absence = Absence(self._connection, self._looker)
         self._conditions = Conditions(self._connection)
         self._traits = self._connection.traits
         self._uploads = Uploads(self._connection)
@@ -173,10 +173,13 @@ class S3Deleter:
         self._traits.took(len(batch))
         results: Results = {}
         doubtful: list[Target] = []
+        missing: dict[str, str] = {}
         for target in batch:
             refusal = answer.refused.get(target.key)
             if refusal is not None and refusal.code in _CHANGED:
                 doubtful.append(target)
+            elif refusal is not None and says_missing(refusal):
+                missing[target.key] = answered("DeleteObjects", refusal)
             elif refusal is not None:
                 results[target.key] = self._refused(bucket, target, refusal, reply.headers)
             elif target.key in answer.deleted:
@@ -185,6 +188,8 @@ class S3Deleter:
             else:
                 said = f"s3://{bucket}/{target.key}: the store's answer does not name the key"
                 results[target.key] = Failure(FailureClass.UNKNOWN, said)
+        gone = [target for target in batch if target.key in missing]
+        results |= self._absence.confirmed(bucket, gone, missing)
         return results | self._doubted(bucket, doubtful)
 
     def _call(self, condition: Condition) -> Callable[..., Reply]:
@@ -195,8 +200,6 @@ class S3Deleter:
     def _refused(
         self, bucket: str, target: Target, refusal: Refusal, headers: Mapping[str, str]
     ) -> Result:
-        if refusal.code in _GONE:
-            return Outcome.ABSENT
         now = self._connection.clock.now()
         said = replace(refusal, retry_after=headers.get("retry-after"))
         return said.failure(f"s3://{bucket}/{target.key}", now)
@@ -230,8 +233,9 @@ class S3Deleter:
                 "DeleteObject", name, Bucket=bucket, Key=target.key, **params
             )
         except RequestFailed as failed:
-            if failed.code in _GONE:
-                return Outcome.ABSENT
+            if says_missing(failed):
+                said = {target.key: answered("DeleteObject", failed)}
+                return self._absence.confirmed(bucket, [target], said)[target.key]
             if failed.code in _CHANGED:
                 return self._doubted(bucket, [target])[target.key]
             return failed

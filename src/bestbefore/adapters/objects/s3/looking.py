@@ -1,6 +1,7 @@
 """Looking at single keys again, right before something irreversible."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from os.path import commonprefix
 
@@ -54,7 +55,7 @@ class Looker:
                 lonely, left = left[: 2 * PAGE_IN_HEADS], left[2 * PAGE_IN_HEADS :]
                 seen |= self._heads(bucket, lonely)
         if seen and not listed and not any(isinstance(found, Listed) for found in seen.values()):
-            self._doubt_the_bucket(bucket, next(iter(seen)))
+            self._doubt_the_bucket(bucket, seen)
         return seen
 
     def head(self, bucket: str, key: str) -> Listed | Failure | None:
@@ -111,13 +112,32 @@ class Looker:
                 return said.failure
         return failed.failure
 
-    def _doubt_the_bucket(self, bucket: str, key: str) -> None:
-        """Raise if there is no *bucket*: to a HEAD it looks like one without the key."""
+    def _doubt_the_bucket(self, bucket: str, seen: Mapping[str, Listed | Failure | None]) -> None:
+        """Raise unless *bucket*, in which nothing was *seen*, answers: to a HEAD, one that is not
+        there, or a server that knows nothing of it, looks like one without the key."""
         try:
-            self._pages.part(bucket, key, most=1)
+            self._pages.part(bucket, next(iter(seen)), most=1)
         except RequestFailed as failed:
             if failed.failure.whole_source:
                 raise
+            if None not in seen.values():
+                return  # each key has a failure of its own
+            if failed.failure.failure_class is not FailureClass.PERMISSION:
+                raise
+            self._ask_about(bucket, failed.failure)
+
+    def _ask_about(self, bucket: str, denied: Failure) -> None:
+        """Raise unless *bucket* answers, where listing it is *denied*."""
+        try:
+            self._connection.call("GetBucketVersioning", f"s3://{bucket}", Bucket=bucket)
+        except RequestFailed as failed:
+            if failed.failure.failure_class is not FailureClass.PERMISSION:
+                raise
+            said = f"{denied.error}; whether an object is gone or the bucket cannot be told without"
+            error = f"{said} the right to list it (s3:ListBucket)"
+            raise RequestFailed(
+                replace(denied, error=error), failed.code, failed.status
+            ) from failed
 
 
 def hopeless(failed: RequestFailed) -> bool:

@@ -1,11 +1,12 @@
 """Removing single entries of a bucket that keeps versions, each by its id."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TypeAlias
 
+from bestbefore.adapters.objects.s3.absence import answered, says_missing, settled
 from bestbefore.adapters.objects.s3.client import Connection
 from bestbefore.adapters.objects.s3.conditions import probe_key
 from bestbefore.adapters.objects.s3.crew import SIZE
@@ -25,7 +26,6 @@ from bestbefore.ports.objects import StoreError, Target
 Name: TypeAlias = tuple[str, str]
 Results: TypeAlias = dict[Name, Result]
 
-_GONE = frozenset({"NoSuchKey", "NoSuchVersion", "404"})
 _CLOCKS_DIFFER = timedelta(minutes=5)
 
 
@@ -122,18 +122,36 @@ class EntryRemover:
         self._connection.traits.took(len(batch))
         now = self._connection.clock.now()
         results: Results = {}
+        missing: dict[Name, str] = {}
         for target in batch:
             name = _name(target)
-            if (refusal := answer.refused.get(name)) is not None:
+            refusal = answer.refused.get(name)
+            if refusal is not None and says_missing(refusal):
+                missing[name] = answered("DeleteObjects", refusal)
+            elif refusal is not None:
                 said = replace(refusal, retry_after=reply.headers.get("retry-after"))
-                failure = said.failure(_place(bucket, target), now)
-                results[name] = Outcome.ABSENT if refusal.code in _GONE else failure
+                results[name] = said.failure(_place(bucket, target), now)
             elif name in answer.deleted:
                 results[name] = Outcome.DELETED
             else:
                 said_not = f"{_place(bucket, target)}: the store's answer does not name it"
                 results[name] = Failure(FailureClass.UNKNOWN, said_not)
-        return Tried(results)
+        gone = [target for target in batch if _name(target) in missing]
+        return Tried(results | self._confirmed(bucket, gone, missing))
+
+    def _confirmed(
+        self, bucket: str, targets: Sequence[Target], said: Mapping[Name, str]
+    ) -> Results:
+        """What became of *targets*, for which the store *said* that they are not there."""
+        if not targets:
+            return {}
+        found, left = self._looked_at(bucket, targets)
+        seen: dict[Name, Result | None] = {**found, **dict.fromkeys(map(_name, left))}
+        return {
+            name: settled(_place(bucket, target), said[name], seen[name])
+            for target in targets
+            for name in [_name(target)]
+        }
 
     def _alone(self, bucket: str, target: Target) -> Result:
         """*target*, for which even a DeleteObjects of its own failed."""
@@ -163,7 +181,10 @@ class EntryRemover:
                 **_bypass(target),
             )
         except RequestFailed as failed:
-            return Outcome.ABSENT if failed.code in _GONE else failed.failure
+            if not says_missing(failed):
+                return failed.failure
+            said = {_name(target): answered("DeleteObject", failed)}
+            return self._confirmed(bucket, [target], said)[_name(target)]
         return Outcome.DELETED
 
     def _locked(self, bucket: str, denied: Sequence[Target]) -> Results:

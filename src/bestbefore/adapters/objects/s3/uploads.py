@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from bestbefore.adapters.objects.s3.absence import answered, says_missing, settled
 from bestbefore.adapters.objects.s3.client import Connection
 from bestbefore.adapters.objects.s3.dialect import Plus, readable, sendable
 from bestbefore.adapters.objects.s3.errors import RequestFailed, bad_answer
@@ -17,7 +18,7 @@ from bestbefore.domain.selection import impossible
 from bestbefore.ports.objects import Upload
 
 _PAGE = 1_000
-_NO_SUCH_UPLOAD = frozenset({"NoSuchUpload", "404"})
+_NO_SUCH_UPLOAD = "NoSuchUpload"
 
 
 class UploadsPart(NamedTuple):
@@ -80,27 +81,42 @@ class Uploads:
     def abort(self, bucket: str, upload: Upload) -> Outcome | Failure:
         """Abort one upload, unless it is gone, and look whether parts still arrive. Never raises.
 
-        Where nobody may look (s3:ListMultipartUploadParts) the answer to the abort has to do.
+        It is gone if the listing does not show it either. Where listing its parts is denied
+        (s3:ListMultipartUploadParts), the answer to the abort has to do.
         """
         target = f"s3://{bucket}/{upload.key} (upload {upload.upload_id})"
         which = {"Bucket": bucket, "Key": upload.key, "UploadId": upload.upload_id}
         if self._holds_parts(target, which) is None:
-            return Outcome.ABSENT
+            found = self._listed(bucket, upload)
+            if found is not None:
+                return settled(target, f"ListParts answered {_NO_SUCH_UPLOAD}", found)
         try:
             self._connection.call("AbortMultipartUpload", target, **which)
         except RequestFailed as failed:
-            return Outcome.ABSENT if failed.code in _NO_SUCH_UPLOAD else failed.failure
+            if not _says_missing(failed):
+                return failed.failure
+            said = answered("AbortMultipartUpload", failed)
+            return settled(target, said, self._listed(bucket, upload))
         if not self._holds_parts(target, which):
             return Outcome.DELETED
         error = f"{target}: aborted, but parts were still arriving"
         return Failure(FailureClass.TRANSIENT, error)
+
+    def _listed(self, bucket: str, upload: Upload) -> Outcome | Failure | None:
+        """None if the bucket's listing shows *upload*, `ABSENT` if it does not."""
+        try:
+            shown = any(found.upload_id == upload.upload_id
+                        for found in self.under(bucket, upload.key))  # fmt: skip
+        except RequestFailed as failed:
+            return failed.failure
+        return None if shown else Outcome.ABSENT
 
     def _holds_parts(self, target: str, which: dict[str, str]) -> bool | None:
         """Whether the upload has parts; None if there is no such upload, False if nobody says."""
         try:
             listed = self._connection.call("ListParts", target, **which, MaxParts=1)
         except RequestFailed as failed:
-            return None if failed.code in _NO_SUCH_UPLOAD else False
+            return None if _says_missing(failed) else False
         return bool(listed.fields.get("Parts"))
 
     def _read(self, bucket: str, text: str, upload_id: str) -> str:
@@ -121,3 +137,7 @@ class Uploads:
                     self._reading = way
                 return way(text)
         return text
+
+
+def _says_missing(failed: RequestFailed) -> bool:
+    return failed.code == _NO_SUCH_UPLOAD or says_missing(failed)

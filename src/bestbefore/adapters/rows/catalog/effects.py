@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from bestbefore.adapters.rows.dialect import Dialect
 from bestbefore.adapters.rows.dialects import dialect_of
-from bestbefore.adapters.rows.references import Allowance, Reference, references
+from bestbefore.adapters.rows.references import Allowance, Catalog, Reference
 from bestbefore.domain.rows import RowSource
 from bestbefore.ports.rows import TableRefused
 
@@ -39,55 +39,58 @@ def refuse_uncountable(
             "may stay unseen and nothing could be proven; give the role a policy for all rows or "
             'BYPASSRLS, or write row_security = "accept" to clean up only what it sees'
         )
-    if not source.trusts_foreign_keys:
-        hidden = dialect.hidden_foreign_keys(connection, schema, name)
-        if hidden is not None:
-            raise TableRefused(
-                f"not all foreign keys that refer to {source.table} can be seen, so that rows of "
-                f"other tables might be removed uncounted: {hidden}; or write "
-                'foreign_keys_seen = "trust" if there are no others'
-            )
+    _refuse_hidden(connection, dialect, source, table)
+
+
+def _refuse_hidden(
+    connection: sa.Connection, dialect: Dialect, source: RowSource, table: sa.Table
+) -> None:
+    if source.trusts_foreign_keys:
+        return
+    hidden = dialect.hidden_foreign_keys(connection, str(table.schema), table.name)
+    if hidden is not None:
+        raise TableRefused(
+            f"not all foreign keys that refer to {table} can be seen, so that rows of other tables "
+            f"might be removed or changed uncounted: {hidden}; or write "
+            'foreign_keys_seen = "trust" if there are no others'
+        )
 
 
 def refuse_unfollowed(
     connection: sa.Connection,
+    catalog: Catalog,
     source: RowSource,
     table: sa.Table,
-    inward: Sequence[Reference],
     allowed: Allowance,
 ) -> None:
-    """Raise TableRefused where rows that refer to those of *table*, by its `references` *inward*,
-    could not be followed or counted, over any number of steps."""
-    for reference in _followed(connection, inward, allowed, (table,)):
+    """Raise TableRefused where rows that refer to those of *table* could not be followed or
+    counted, over any number of steps."""
+    for reference in _followed(catalog, allowed, (table,)):
         child = reference.table
         if reference.unseen is not None:
             raise TableRefused(
                 f"rows of {child} refer to those of {source.table} ({reference.name}), and they "
                 f"cannot all be seen: {reference.unseen}"
             )
-        if child is table or not allowed.allows(child):
-            continue
-        _refuse_child(connection, source, reference)
+        if child is not table and allowed.allows(reference):
+            _refuse_child(connection, catalog, source, reference)
 
 
 def _followed(
-    connection: sa.Connection,
-    inward: Sequence[Reference],
-    allowed: Allowance,
-    path: tuple[sa.Table, ...],
+    catalog: Catalog, allowed: Allowance, path: tuple[sa.Table, ...]
 ) -> Iterator[Reference]:
-    """*inward* and the references to what would be removed with it. Circles end here; they are
-    refused elsewhere."""
-    for reference in inward:
+    """References to the last table of *path* and to what would be removed with it. Circles end
+    here; they are refused elsewhere."""
+    for reference in catalog.references(path[-1]):
         yield reference
         child = reference.table
-        again = any(str(child) == str(one) for one in path)
-        if allowed.allows(child) and not reference.changes and not again:
-            below = references(connection, child)
-            yield from _followed(connection, below, allowed, (*path, child))
+        if child not in path and allowed.allows(reference) and not reference.changes:
+            yield from _followed(catalog, allowed, (*path, child))
 
 
-def _refuse_child(connection: sa.Connection, source: RowSource, reference: Reference) -> None:
+def _refuse_child(
+    connection: sa.Connection, catalog: Catalog, source: RowSource, reference: Reference
+) -> None:
     dialect, child = dialect_of(connection), reference.table
     if not reference.unique:
         columns = ", ".join(column.name for column in reference.referred)
@@ -96,13 +99,15 @@ def _refuse_child(connection: sa.Connection, source: RowSource, reference: Refer
             "that rows that stay would lose theirs too; make these columns unique, or take "
             f"{child.name} out of `dependents`"
         )
+    if not reference.changes:
+        _refuse_hidden(connection, dialect, source, child)
     below = dialect.below(connection, str(child.schema), child.name)
     if not reference.changes and any(not one.is_partition for one in below):
         raise TableRefused(
             f"other tables inherit from {child}, so that a DELETE would remove their rows as "
             f"well; take {child.name} out of `dependents`"
         )
-    if reference.changes and (further := _changed_further(connection, reference)) is not None:
+    if reference.changes and (further := _changed_further(catalog, reference)) is not None:
         raise TableRefused(
             f"{reference.name} of {child} is ON DELETE {reference.on_delete}, and {further.table} "
             f"refers to the columns that this changes ({further.name}), so that its rows would be "
@@ -117,10 +122,10 @@ def _refuse_child(connection: sa.Connection, source: RowSource, reference: Refer
         )
 
 
-def _changed_further(connection: sa.Connection, reference: Reference) -> Reference | None:
+def _changed_further(catalog: Catalog, reference: Reference) -> Reference | None:
     """A foreign key that refers to what *reference* has the database change."""
     changed = {column.name for column in reference.columns}
-    for further in references(connection, reference.table):
+    for further in catalog.references(reference.table):
         if not changed.isdisjoint(column.name for column in further.referred):
             return further
     return None

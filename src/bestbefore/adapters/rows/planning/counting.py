@@ -185,17 +185,17 @@ class _Statement:
             if name == "batch":
                 yield above.batch
             else:
-                yield self._younger(node.table, str(node.table))
+                yield self._younger(node.table)
 
     def _below(self, level: _Level) -> None:
         for reference in level.node.changes:
             self._changed(level, reference)
-        for reference, node in level.node.branches:
+        for reference, node, _ in level.node.branches:
             child = node.table
             joined = level.rows.join(child, reference.joined(child, level.values(reference.needed)))
-            younger = self._younger(child, str(child)).label("younger")
-            rows = sa.select(*_labelled(node), level.batch.label("batch"), younger)
-            rows = rows.select_from(joined)
+            rows = sa.select(
+                *_labelled(node), level.batch.label("batch"), self._younger(child).label("younger")
+            ).select_from(joined)
             found = self._closed(_Level(rows.cte(self._name()), node), sa.true())
             self._count("removed", str(child), found.rows, found.batch, found.rows.c.younger)
             self._below(found)
@@ -206,7 +206,7 @@ class _Statement:
         itself = id_of(table) == id_of(target.table)
         child: sa.FromClause = table.alias() if itself else table
         joined = level.rows.join(child, reference.joined(child, level.values(reference.needed)))
-        younger = self._younger(child, str(table))
+        younger = self._younger(table, child)
         rows = sa.select(level.batch.label("batch"), younger.label("younger")).select_from(joined)
         if itself:
             same = sa.and_(*(child.c[column.key] == column for column in target.key))
@@ -229,16 +229,15 @@ class _Statement:
         select = sa.select(batch.label("batch"), n, total).select_from(rows).group_by(batch)
         self._counts.append((kind, table, select))
 
-    def _younger(self, rows: sa.FromClause, table: str) -> Expression:
-        """1 where one of *rows*, of the table called so, is younger than the cutoff, NULL where
-        nothing tells."""
-        target = self._target
-        times = target.times if table == str(target.table) else target.ages.get(table)
+    def _younger(self, table: sa.Table, child: sa.FromClause | None = None) -> Expression:
+        """1 where a row of *table*, or of *child*, an alias of it, is younger than the cutoff; NULL
+        where nothing tells."""
+        times = self._target.ages.get(str(table))
         if times is None:
             return sa.cast(sa.null(), sa.Integer)
-        # A table that refers by two foreign keys is there twice: the column has to be this one's.
-        column: Any = rows.c[times.column.key]
-        times = replace(times, column=column)
+        if child is not None:
+            column: Any = child.c[times.column.key]
+            times = replace(times, column=column)
         young = sa.and_(times.dated, sa.not_(times.before(self._cutoff)))
         return sa.case((young, 1), else_=0)
 
