@@ -7,7 +7,7 @@ from typing import Any
 
 from bestbefore.contracts.row_world import CUTOFF
 from support.row_schema_tables import Content, Row
-from support.row_schemas import Case, ForeignKey, Policy
+from support.row_schemas import Case, ForeignKey
 
 _UNRELATED = "no foreign key that leads"
 
@@ -24,13 +24,12 @@ class Effect:
 
 
 class Model:
-    """What *policy*, that of *case* unless another is given, makes of *content*."""
+    """What the policy of *case* makes of *content*."""
 
-    def __init__(self, case: Case, content: Content, policy: Policy | None = None) -> None:
+    def __init__(self, case: Case, content: Content) -> None:
         self.case = case
         self.content = content
-        self.policy = policy or case.policy
-        self.own = self.policy.table
+        self.own = case.policy.table
         self.old = {tag for tag, row in content[self.own].items() if _is_old(row)}
 
     @cached_property
@@ -54,9 +53,8 @@ class Model:
                 continue
             removed[table].add(tag)
             for key, child in self._referring(table, tag):
-                if key.changes and (key.child, key.parent) != (self.own, self.own):
-                    changed[key.child].add(child)
-                elif key.changes and allows(self.case, self.policy, key):
+                itself = (key.child, key.parent) == (self.own, self.own)
+                if key.changes and (not itself or allows(self.case, key)):
                     changed[key.child].add(child)
                 else:
                     left.append((key.child, child))
@@ -70,7 +68,7 @@ class Model:
 
         def follow(*path: int) -> None:
             for key in self.case.keys:
-                allowed = key.child == self.own or allows(self.case, self.policy, key)
+                allowed = key.child == self.own or allows(self.case, key)
                 if key.parent == path[-1] and allowed:
                     found[key.child] += [key] * (2 if key.referred == ("num",) else 1)
                     if not key.changes and key.child not in path:
@@ -96,7 +94,7 @@ class Model:
             kept |= more
 
     def _keeps(self, key: ForeignKey, child: int, kept: set[tuple[int, int]]) -> bool:
-        allowed = allows(self.case, self.policy, key)
+        allowed = allows(self.case, key)
         if key.child == self.own and not (key.changes and allowed):
             return (self.own, child) in kept  # what the policy itself removes keeps nothing
         if key.changes or not allowed:
@@ -109,8 +107,10 @@ class Model:
 
     @cached_property
     def _by_others(self) -> Mapping[int, set[int]]:
-        reached = [policy for policy in self.case.others if self.ways[policy.table]]
-        return {one.table: Model(self.case, self.content, one).selected for one in reached}
+        reached = [
+            one for one in self.case.others if not all(key.changes for key in self.ways[one.table])
+        ]
+        return {one.table: Model(self.case.of(one), self.content).selected for one in reached}
 
     def _referring(self, table: int, tag: int) -> Iterator[tuple[ForeignKey, int]]:
         """Other rows that refer to a row, and by which key."""
@@ -153,41 +153,38 @@ def _is_old(row: Row) -> bool:
     return at is not None and at < CUTOFF.timestamp()
 
 
-def allows(case: Case, policy: Policy, key: ForeignKey) -> bool:
-    """Whether rows that refer by *key* may be removed or changed with those of *policy*. Those of a
-    table with a policy of its own are only removed if that would do so now."""
-    if policy.dependents is not None and key.child not in policy.dependents:
+def allows(case: Case, key: ForeignKey) -> bool:
+    """Whether rows that refer by *key* may be removed or changed with those of the policy. Those of
+    a table with a policy of its own are only removed if that would do so now."""
+    if case.policy.dependents is not None and key.child not in case.policy.dependents:
         return False
-    own = next((one for one in case.others if one.table == key.child), None)
+    own = case.other(key.child)
     return key.changes or own is None or not (own.idle or key.from_old)
 
 
-def refusals(case: Case, policy: Policy | None = None) -> set[str]:
-    """What the table of a policy has to be refused for: words of the message."""
-    of = policy or case.policy
-    found, reached = set(), set()
+def refusals(case: Case) -> set[str]:
+    """What the table has to be refused for: words of the message."""
+    found, reached, own = set(), set(), case.policy.table
 
     def follow(*path: int) -> None:
         for key in case.keys:
             if key.parent != path[-1]:
                 continue
             reached.add(key.child)
-            again, allowed = key.child in path, allows(case, of, key)
-            itself = key.child == key.parent == of.table
+            again, allowed = key.child in path, allows(case, key)
             if again and key.child != path[-1] and not key.changes:
                 found.add("circle")
-            if allowed and key.referred == ("num",) and not itself:
+            if (allowed or key.child == key.parent == own) and key.referred == ("num",):
                 found.add("several rows may share")
-            if allowed and key.changes and not itself and _changed_further(case, key):
+            if allowed and key.changes and _changed_further(case, key):
                 found.add("changed too")
+            if allowed and (other := case.other(key.child)) and not other.idle:
+                found.update(refusals(case.of(other)) - {_UNRELATED})
             if allowed and not key.changes and not again:
-                for own in case.others:
-                    if own.table == key.child:
-                        found.update(refusals(case, own) - {_UNRELATED})
                 follow(*path, key.child)
 
-    follow(of.table)
-    if of.dependents and not reached.issuperset(of.dependents):
+    follow(own)
+    if case.policy.dependents and not reached.issuperset(case.policy.dependents):
         found.add(_UNRELATED)
     return found
 
