@@ -1,5 +1,7 @@
 """What only MariaDB and MySQL do."""
 
+from concurrent.futures import ThreadPoolExecutor, wait
+
 import pytest
 import sqlalchemy as sa
 
@@ -8,6 +10,7 @@ from bestbefore.adapters.rows.table import reflect
 from bestbefore.contracts.row_times import DAY, INSTANT, WALL, fill, old, source
 from bestbefore.contracts.row_world import CUTOFF, NEW, OLD, RowWorld, table
 from bestbefore.contracts.rows import BY_TIME, batches, between
+from bestbefore.domain.failure import Failure
 from bestbefore.domain.finding import Level
 from bestbefore.domain.rows import Effect, TimestampKind, Walk
 from bestbefore.ports.rows import TableRefused
@@ -224,3 +227,28 @@ def test_a_foreign_key_to_columns_that_several_rows_share_takes_nothing_along(
     assert [end.rows for end in world.drain(table("hdr"))] == [1]
     assert (world.ids("hdr"), world.ids("line")) == ([1, 2], [1, 2])
     assert world.ask("SELECT DISTINCT order_no FROM line") == [(77,)]
+
+
+@pytest.mark.parametrize("how", ["ON DELETE CASCADE", "ON DELETE SET NULL"])
+def test_a_reference_by_another_key_that_comes_during_the_work_keeps_its_row(
+    world: RowWorld, how: str
+) -> None:
+    """S-REACH-02, S-REACH-03: InnoDB locks the entries of the indexes that were read only."""
+    world.run(
+        "CREATE TABLE events (id INT PRIMARY KEY, at BIGINT, word VARCHAR(20) UNIQUE, KEY (at))",
+        "CREATE TABLE notes (id INT PRIMARY KEY, word VARCHAR(20), "
+        f"FOREIGN KEY (word) REFERENCES events (word) {how})",
+    )
+    world.insert("events", (1, OLD, "one"))
+    world.insert("notes", (1, None))
+    source = table()
+    what = world.task(source)
+    with ThreadPoolExecutor(1) as pool:
+        with world.holding("UPDATE notes SET word = 'one'") as other:
+            delivered = pool.submit(world.deleter.delete, source, what, "me")
+            wait([delivered], 0.5)  # it does, for the other session's lock
+            other.commit()
+        end = delivered.result()
+    assert isinstance(end, Failure) or (isinstance(end, Effect) and end.rows == 0), end
+    assert world.ids("events") == [1]
+    assert world.ask("SELECT word FROM notes") == [("one",)]

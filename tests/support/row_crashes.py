@@ -37,6 +37,17 @@ def work(arguments: list[str]) -> None:
         assert isinstance(deleter.delete(source, task, "child"), Effect)
 
 
+def try_work(arguments: list[str]) -> None:
+    """As `work`, whatever becomes of the batches; may also die in the ``middle`` of a transaction,
+    right before its DELETE."""
+    url, file, how, number = arguments
+    source, tasks = pickle.loads(Path(file).read_bytes())  # noqa: S301  (we wrote it)
+    _reader, deleter = rows.connect(url)
+    _die(how, int(number))
+    for task in tasks:
+        deleter.delete(source, task, "child")
+
+
 def _die(how: str, number: int) -> None:
     deletes = 0
     commit = DefaultDialect.do_commit
@@ -44,12 +55,14 @@ def _die(how: str, number: int) -> None:
     def counted(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
         nonlocal deletes
         deletes += statement.startswith("DELETE")
+        if how == "middle" and deletes == number:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def deadly(self: DefaultDialect, connection: Any) -> None:
-        if how == "before" and deletes == number:
+        if how == "before" and deletes >= number:
             os.kill(os.getpid(), signal.SIGKILL)
         commit(self, connection)
-        if how == "after" and deletes == number:
+        if how == "after" and deletes >= number:
             os.kill(os.getpid(), signal.SIGKILL)
 
     sa.event.listen(sa.Engine, "before_cursor_execute", counted)

@@ -130,6 +130,10 @@ class Dialect(ABC):
     """Whether a row that refers to itself, by a foreign key that removes or changes nothing, cannot
     be deleted."""
 
+    locks_entries = False
+    """Whether a row that is locked can still be referred to by another key than its primary one,
+    as only the entries of the indexes that were read are locked."""
+
     times_are_text = False
     """Whether there are no types for times, so that all of them are written as text."""
 

@@ -74,6 +74,7 @@ class Mariadb(MariadbCatalog):
 
     asks_recursively = False
     keeps_itself = True
+    locks_entries = True
 
     def engine(self, url: sa.URL, access: Access) -> sa.Engine:
         seconds = access.statement + _ANSWER_SECONDS

@@ -117,11 +117,15 @@ _BELOW = sa.text(f"""
     WHERE (n.nspname, c.relname) <> (:schema, :table) ORDER BY c.oid
 """)  # noqa: S608  (as above)
 
-# A foreign key of, or to, a partitioned table is in the catalog once more for each partition: only
-# the topmost one within the tree counts, which for a policy about a partition is the partition's. A
-# key that refers to a partition only is about the rows of that partition and of its own ones.
+# A foreign key of, or to, a partitioned table is in the catalog once more for each partition. One
+# that refers to a partition only is not: its rows are those of that partition and of its own ones.
+# One that refers to the table that ours is a partition of refers to our rows.
 _FOREIGN_KEYS = sa.text(f"""
-    {_TREE}
+    {_TREE}, above (oid) AS (
+        SELECT c.oid {_OF_TABLE}
+        UNION SELECT i.inhparent FROM above JOIN pg_catalog.pg_class c ON c.oid = above.oid
+            JOIN pg_catalog.pg_inherits i ON i.inhrelid = c.oid WHERE c.relispartition
+    )
     SELECT f.conname, kn.nspname, k.relname,
         ARRAY(SELECT a.attname::text FROM unnest(f.conkey) WITH ORDINALITY AS part (attnum, at)
             JOIN pg_catalog.pg_attribute a ON a.attrelid = k.oid AND a.attnum = part.attnum
@@ -135,7 +139,7 @@ _FOREIGN_KEYS = sa.text(f"""
         EXISTS (SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = k.oid AND i.indisvalid
             AND i.indpred IS NULL
             AND (i.indkey::int2[])[0:array_length(f.conkey, 1) - 1] @> f.conkey),
-        CASE WHEN f.confrelid <> (SELECT c.oid {_OF_TABLE}) THEN ARRAY(
+        CASE WHEN f.confrelid NOT IN (SELECT oid FROM above) THEN ARRAY(
             WITH RECURSIVE part (oid) AS (
                 SELECT f.confrelid
                 UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN part
@@ -144,12 +148,11 @@ _FOREIGN_KEYS = sa.text(f"""
         has_schema_privilege(kn.oid, 'USAGE') AND has_any_column_privilege(k.oid, 'SELECT'),
         row_security_active(k.oid),
         quote_ident(kn.nspname), quote_ident(k.relname), quote_ident(current_user)
-    FROM tree JOIN pg_catalog.pg_constraint f ON f.confrelid = tree.oid AND f.contype = 'f'
+    FROM (SELECT oid FROM tree UNION SELECT oid FROM above) AS related
+    JOIN pg_catalog.pg_constraint f ON f.confrelid = related.oid AND f.contype = 'f'
     JOIN pg_catalog.pg_class k ON k.oid = f.conrelid
     JOIN pg_catalog.pg_namespace kn ON kn.oid = k.relnamespace
-    WHERE NOT EXISTS (
-        SELECT FROM pg_catalog.pg_constraint above JOIN tree t ON t.oid = above.confrelid
-        WHERE above.oid = f.conparentid)
+    WHERE f.conparentid = 0
     ORDER BY kn.nspname, k.relname, f.conname
 """)  # noqa: S608  (as above)
 

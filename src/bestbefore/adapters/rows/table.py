@@ -294,7 +294,9 @@ def _own_rule(
 ) -> OwnRule | None:
     if governed.source is None or governed.cutoff is None:
         return None
-    own = replace(governed.source, governed=source.governed)
+    # Policies of tables that refer to each other in a circle do not ask each other for ever.
+    others = tuple(one for one in source.governed if one is not governed)
+    own = replace(governed.source, governed=others)
     target = reflect(connection, own, catalog=catalog)
     removed = sa.func.coalesce(target.eligible(governed.cutoff), sa.false())
     return OwnRule(sa.not_(removed), target.times)

@@ -72,8 +72,14 @@ def refuse_unfollowed(
                 f"rows of {child} refer to those of {source.table} ({reference.name}), and they "
                 f"cannot all be seen: {reference.unseen}"
             )
-        if child is not table and allowed.allows(reference):
-            _refuse_child(connection, catalog, source, reference)
+        if child is table and not reference.unique:
+            raise TableRefused(_shared(reference, "make these columns unique"))
+        if not allowed.allows(reference):
+            continue
+        if reference.changes:
+            _refuse_changed_further(catalog, reference)
+        if child is not table:
+            _refuse_child(connection, source, reference)
 
 
 def _followed(
@@ -88,17 +94,11 @@ def _followed(
             yield from _followed(catalog, allowed, (*path, child))
 
 
-def _refuse_child(
-    connection: sa.Connection, catalog: Catalog, source: RowSource, reference: Reference
-) -> None:
+def _refuse_child(connection: sa.Connection, source: RowSource, reference: Reference) -> None:
     dialect, child = dialect_of(connection), reference.table
     if not reference.unique:
-        columns = ", ".join(column.name for column in reference.referred)
-        raise TableRefused(
-            f"{child} refers to ({columns}), which several rows may share ({reference.name}), so "
-            "that rows that stay would lose theirs too; make these columns unique, or take "
-            f"{child.name} out of `dependents`"
-        )
+        remedy = f"make these columns unique, or take {child.name} out of `dependents`"
+        raise TableRefused(_shared(reference, remedy))
     if not reference.changes:
         _refuse_hidden(connection, dialect, source, child)
     below = dialect.below(connection, str(child.schema), child.name)
@@ -106,12 +106,6 @@ def _refuse_child(
         raise TableRefused(
             f"other tables inherit from {child}, so that a DELETE would remove their rows as "
             f"well; take {child.name} out of `dependents`"
-        )
-    if reference.changes and (further := _changed_further(catalog, reference)) is not None:
-        raise TableRefused(
-            f"{reference.name} of {child} is ON DELETE {reference.on_delete}, and {further.table} "
-            f"refers to the columns that this changes ({further.name}), so that its rows would be "
-            f"changed too, uncounted; take {child.name} out of `dependents`"
         )
     if not (reference.indexed or source.allow_full_scan or _is_small(connection, child)):
         columns = ", ".join(column.name for column in reference.columns)
@@ -122,13 +116,26 @@ def _refuse_child(
         )
 
 
-def _changed_further(catalog: Catalog, reference: Reference) -> Reference | None:
-    """A foreign key that refers to what *reference* has the database change."""
+def _shared(reference: Reference, remedy: str) -> str:
+    columns = ", ".join(column.name for column in reference.referred)
+    return (
+        f"{reference.table} refers to ({columns}), which several rows may share "
+        f"({reference.name}), so that rows that stay would lose theirs too; {remedy}"
+    )
+
+
+def _refuse_changed_further(catalog: Catalog, reference: Reference) -> None:
+    """Raise TableRefused where a foreign key refers to what *reference* has the database change."""
+    child = reference.table
     changed = {column.name for column in reference.columns}
-    for further in catalog.references(reference.table):
+    for further in catalog.references(child):
         if not changed.isdisjoint(column.name for column in further.referred):
-            return further
-    return None
+            raise TableRefused(
+                f"{reference.name} of {child} is ON DELETE {reference.on_delete}, and "
+                f"{further.table} refers to the columns that this changes ({further.name}), so "
+                "that its rows would be changed too, uncounted; take "
+                f"{child.name} out of `dependents`"
+            )
 
 
 def _is_small(connection: sa.Connection, table: sa.Table) -> bool:
