@@ -370,7 +370,8 @@ def test_a_version_that_said_nothing_of_dependents_is_refused_until_a_word_is_sa
     """Design, "From 0.1": a null in the recorded rule is what "auto" still writes."""
     small_shop.orders()
     small_shop.write(dependents="auto", policy="max_deletes = 1")
-    parked = small_shop.json("plan", "stale", code=1)
+    parked = small_shop.json("plan", "stale", "--slot", SLOT, code=1)
+    later = (NOW + timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     small_shop.write()
     refusal = (
         "policies.stale: `dependents` is `none` by default since 0.2: raise the version, or write "
@@ -379,7 +380,7 @@ def test_a_version_that_said_nothing_of_dependents_is_refused_until_a_word_is_sa
 
     for words in (["status"], ["run", "stale"], ["plan", "stale"], ["work", "--drain"], ["serve"]):
         assert small_shop(*words, code=2).err == f"bestbefore: {refusal}\n"
-    preview = small_shop("run", "stale", "--dry-run")
+    preview = small_shop("run", "stale", "--slot", later, "--dry-run", code=1)
     assert f"warning: {refusal}\n" in preview.err
     assert "eligible" in preview.out
     assert len(small_shop.left()) == 30

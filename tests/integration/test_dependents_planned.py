@@ -19,8 +19,9 @@ from bestbefore.app.settings import DatabaseSettings
 from bestbefore.domain.rows import DependentRows
 from bestbefore.domain.run import Run, Trigger
 from bestbefore.ports.rows import RowReader, Slice
-from bestbefore.read.documents import plan_document, shown_run_document
+from bestbefore.read.documents import plan_document
 from bestbefore.read.evidence import About, columns, evidence
+from bestbefore.read.runs import shown_run_document
 from support.shops import TABLE, Shop
 
 LINES = DependentRows("main.lines", removed=3, younger=2)
@@ -84,7 +85,7 @@ def test_a_preview_counts_as_the_plan_does_and_writes_nothing(shop: Shop) -> Non
 
 def documents(shop: Shop, run: Run) -> list[Mapping[str, Any]]:
     """The plan, and the run as it is shown."""
-    return [plan_document(run), shown_run_document(shop.system.records, run.run_id)]
+    return [plan_document(run), shown_run_document(shop.system.records, run, None)]
 
 
 def test_documents_say_what_would_be_removed_and_changed_and_what_keeps_rows(shop: Shop) -> None:

@@ -17,7 +17,7 @@ from support.proxy import CommitCutter
 from support.row_crashes import pack
 from support.row_databases import RowDatabase
 
-SOURCE = table("events")
+SOURCE = table("events", dependents=None)
 NETWORKED = pytest.mark.parametrize("row_database", ["postgresql", "mysql"], indirect=True)
 
 
@@ -125,7 +125,7 @@ def test_a_connection_that_is_cut_before_the_commit_is_tried_again(
 def test_without_a_record_a_lost_answer_is_tried_again_and_finds_nothing(
     row_database: RowDatabase, events: list[RowTask], world: RowWorld
 ) -> None:
-    source = table("events", ledger_only=True)
+    source = table("events", ledger_only=True, dependents=None)
     with ExitStack() as stack:
         proxy, far = _through(stack, row_database, lost_answer=True)
         far.delete(source, _nothing(events[0]))

@@ -84,7 +84,7 @@ class Story:
         before = self.ground.everything()
         ended = self.audit.rows(
             "SELECT o.id, o.operation_id FROM operations o JOIN row_batches b ON b.operation = o.id"
-            " WHERE b.seconds IS NOT NULL AND o.outcome <> 'protected'"
+            " WHERE b.seconds IS NOT NULL AND o.outcome NOT IN ('protected', 'changed')"
         )
         for row, id_ in ended:
             end = self.life.deliver(row, id_)

@@ -7,7 +7,9 @@ from contextlib import closing, contextmanager
 import pytest
 
 from bestbefore.contracts.row_world import ME, OLD, RowWorld, table
+from bestbefore.contracts.row_world import task as task_of
 from bestbefore.domain.failure import Failure, FailureClass
+from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.rows import Divided, Effect, RowSource
 from bestbefore.ports.rows import RowTask
 from support.forks import until
@@ -108,17 +110,23 @@ def test_a_row_that_comes_under_a_cascade_at_the_last_moment_is_not_taken_along(
     assert world.ids("c") == [1]
 
 
-def test_a_row_that_gets_a_dependent_at_the_last_moment_takes_it_along(
+def test_a_row_that_gets_a_dependent_at_the_last_moment_waits_for_the_next_plan(
     row_database: RowDatabase, world: RowWorld
 ) -> None:
     world.run(PARENTS, CHILDREN.format(""))
     world.insert("parents", (1, OLD), (2, OLD))
-    source = table("parents")
-    task = world.task(source)
-    end = after(row_database, world, source, task, "INSERT INTO c VALUES (1, 2)")
+    source = table("parents", dependents=None)
+    what = world.task(source)
+    end = after(row_database, world, source, what, "INSERT INTO c VALUES (1, 2)")
 
-    assert isinstance(end, Effect), end
-    assert (end.rows, list(end.dependents.values())) == (2, [1])
+    assert isinstance(end, Divided), end
+    ends = [world.delete(source, task_of(source, part)) for part in end.parts]
+    assert [(one.outcome, one.rows, one.dependents) for one in ends] == [
+        (Outcome.DELETED, 1, {}),
+        (Outcome.CHANGED, 0, {}),
+    ]
+    assert (world.ids("parents"), world.ids("c")) == ([2], [1])
+    assert [(one.rows, sum(one.dependents.values())) for one in world.drain(source)] == [(1, 1)]
 
 
 def test_a_row_that_is_touched_while_its_batch_waits_stays_with_its_dependents(
@@ -128,7 +136,7 @@ def test_a_row_that_is_touched_while_its_batch_waits_stays_with_its_dependents(
     world.run(PARENTS, CHILDREN.format(""))
     world.insert("parents", (1, OLD), (2, OLD))
     world.insert("c", (1, 1), (2, 2))
-    source = table("parents")
+    source = table("parents", dependents=None)
     task = world.task(source)
     end = after(row_database, world, source, task, "UPDATE parents SET at = NULL WHERE id = 2")
 

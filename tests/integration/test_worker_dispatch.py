@@ -41,7 +41,7 @@ def test_at_most_ten_thousand_are_out_per_connection(tmp_path: Path) -> None:
 def test_what_is_settled_makes_room_and_what_is_delayed_takes_none(tmp_path: Path) -> None:
     with World(tmp_path, policy()) as world:
         world.fill(MOST_OUT + 2_000)
-        world.plan()
+        world.plan(approved=True)
         send(world)
         world.store.refuse = failing(FailureClass.THROTTLED, retry_after=timedelta(minutes=14))
         (version,) = world.system.work.versions()

@@ -26,7 +26,7 @@ def goes(world: RowWorld, content: Content, cutoff: datetime) -> set[int]:
     """The tags of the rows that may go."""
     below: dict[int, list[int]] = {}
     for row in content.rows.values():
-        if row.parent is not None and world.own != _LEAVES:
+        if row.parent is not None and not (world.own == _LEAVES and world.dependents is None):
             below.setdefault(row.parent, []).append(row.tag)
     by_itself = {
         tag
@@ -102,11 +102,9 @@ def _read_before(text: str, cutoff: datetime) -> bool:
 
 def _referred(world: RowWorld, content: Content) -> set[int]:
     """The tags of rows that something keeps which does not go with them."""
-    if world.child in (None, _LEAVES):
-        return set()
     if world.dependents == ():
         return {tag for tag in content.children.values() if tag is not None}
-    if world.dependents is None or world.grandchild in (None, _LEAVES):
+    if world.dependents is None or world.child == _LEAVES:
         return set()
     kept = {
         content.children[child] for child in content.grandchildren.values() if child is not None

@@ -207,7 +207,7 @@ def worlds(draw: Draw, kind: str) -> RowWorld:
     child = draw(st.one_of(st.none(), st.sampled_from(_HOW)))
     grandchild = None if child is None else draw(st.one_of(st.none(), st.sampled_from(_HOW)))
     archive = draw(st.booleans())
-    lists = [(), ("child",)] if child in _HOW[:3] else [()]
+    lists = [(), ("child",)] if child is not None else [()]
     changes = st.lists(_changes(rows[there:], stamps, cutoff), max_size=5).map(tuple)
     return RowWorld(
         names=draw(st.sampled_from(NAMES)),

@@ -252,6 +252,22 @@ class RowEffectsContract:
         assert (1, 12_000) in most
         assert sum(rows for rows, _ in most) == 3
 
+    def test_small_and_large_keys_are_followed_in_one_statement(self, world: RowWorld) -> None:
+        world.run(
+            "CREATE TABLE parents (id BIGINT PRIMARY KEY, at BIGINT, a BIGINT, b BIGINT, "
+            "UNIQUE (a, b))",
+            "CREATE TABLE c (id INT PRIMARY KEY, parent BIGINT, "
+            "FOREIGN KEY (parent) REFERENCES parents (id) ON DELETE CASCADE)",
+            "CREATE TABLE d (id INT PRIMARY KEY, a BIGINT, b BIGINT, "
+            "FOREIGN KEY (a, b) REFERENCES parents (a, b))",
+        )
+        ids = (0, 2**53 + 1, -(2**40), 7)
+        world.insert("parents", *((id_, OLD, id_, -id_) for id_ in ids))
+        world.insert("c", *enumerate(ids))
+        world.insert("d", *((n, id_, -id_) for n, id_ in enumerate(ids)))
+        effect = world.delete(AUTO, world.task(AUTO))
+        assert (effect.rows, plain(effect)) == (4, {"c": 4, "d": 4})
+
     def test_a_second_delivery_tells_what_the_first_one_changed(self, world: RowWorld) -> None:
         world.run(
             PARENTS,

@@ -35,11 +35,17 @@ def chosen(
     size = _MOST_ARMS if spelt_out else _MOST_VALUES // len(columns)
     for some in pieces([key for key in keys if None not in key], size):
         if len(columns) == 1:
-            yield columns[0].in_([value for (value,) in some])
+            yield columns[0].in_(_as_they_are([value for (value,) in some]))
         elif spelt_out:
             yield sa.or_(*(_equal(columns, key) for key in some))
         else:
             yield sa.tuple_(*columns).in_(some)
+
+
+def _as_they_are(values: Sequence[Any]) -> sa.BindParameter[Any]:
+    """*values* for the driver. With a type, all of them would be taken for what the first one is,
+    and a number of 64 bits behind a small one would be out of range."""
+    return sa.bindparam("values", values, sa.types.NullType(), expanding=True, unique=True)
 
 
 def deleted(connection: sa.Connection, table: sa.Table, condition: sa.ColumnElement[bool]) -> int:
