@@ -186,8 +186,10 @@ class SchemaTables:
             self._tags[change.table] += 1
             values = {}
             if change.via is not None:
-                key = self.case.key(change.via)
-                values = self._values(key, content, self._tags[change.table], change.other) or {}
+                key, tag = self.case.key(change.via), self._tags[change.table]
+                if change.age == "new":
+                    content = {**content, key.parent: _old(content[key.parent])}
+                values = self._values(key, content, tag, change.other) or {}
             return self._insert(change.table, self._tags[change.table], change.age, values)
         tag = _picked(content[change.table], change.which)
         if tag is None:
@@ -294,6 +296,12 @@ def _picked(rows: Mapping[int, Row], which: int) -> int | None:
     """The tag of a row; row 0 is nobody's to change."""
     tags: Sequence[int] = sorted(rows.keys() - {0})
     return tags[which % len(tags)] if tags else None
+
+
+def _old(rows: Mapping[int, Row]) -> Mapping[int, Row]:
+    """The old ones of *rows*, or all where there are none."""
+    found = {tag: row for tag, row in rows.items() if (row.get("at") or NEW) < CUTOFF.timestamp()}
+    return found or rows
 
 
 def _at(age: str, tag: int) -> int | None:

@@ -62,7 +62,8 @@ class Change:
     """What another session does: ``add``, ``touch`` or ``remove`` a row of a table, or ``refer``.
 
     ``which`` chooses the row, or the child's row; ``other`` the row that it refers to by the
-    foreign key called ``via``, None for none. ``age`` is ``old``, ``new`` or ``none``.
+    foreign key called ``via``, None for none. ``age`` is ``old``, ``new`` or ``none``. New rows
+    refer to old ones, if there are any.
     """
 
     what: str
@@ -187,21 +188,23 @@ class _Drawing:
             self.random.randint(1, 4),
             tuple(self._rows()),
             tuple(self._change() for _ in range(self.random.randint(0, 4))),
-            tuple(self._delivery() for _ in range(self.random.randint(0, 6))),
+            tuple(self._delivery() for _ in range(self.random.randint(1, 6))),
             tuple(self._change() for _ in range(self.random.randint(0, 3))),
             self._kill() if self.chance(0.06) else None,
         )  # fmt: skip
 
     def _policy(self, table: int) -> Policy:
         number = len(self.tables)
-        some = self.random.sample(range(number), self.random.randint(1, number))
+        reached = sorted({key.child for key in self.keys if key.parent == table}) or [0]
+        of = reached if self.chance(0.7) else range(number)
+        some = self.random.sample(of, self.random.randint(1, len(of)))
         lists: list[tuple[int, ...] | None] = [(), None, tuple(sorted(some))]
         return Policy(table, self.random.choice(lists), bool(table) and self.chance(0.3))
 
     def _key(self, name: str) -> ForeignKey:
         numbers = range(len(self.tables))
         parent = self.random.choice([0, 0, *numbers])
-        child = self.random.choice(numbers if self.chance(0.15) else numbers[parent:])
+        child = self.random.choice(numbers if self.chance(0.2) else numbers[parent:])
         above = self.tables[parent].key
         referred = self._referred(parent)
         new = tuple(f"{name}_{place}" for place, _ in enumerate(referred))
@@ -233,6 +236,8 @@ class _Drawing:
         options: list[tuple[str, ...]] = [names, names, names]
         if key != "parted":
             options += [("code",), ("word",)]
+            if any(key.child == parent and key.columns == ("code",) for key in self.keys):
+                options += [("code",)] * 4
             if self.kind == "mysql" and "not unique" not in LEFT_OUT:
                 options.append(("num",))
         return self.random.choice(options)
@@ -244,7 +249,7 @@ class _Drawing:
         is_text = referred == ("word",) or (
             referred == ("id",) and self.tables[parent].key == "text"
         )
-        if len(referred) > 1 or is_text or self.chance(0.7):
+        if len(referred) > 1 or is_text or self.chance(0.6):
             return None
         here = self.tables[child].key
         options: list[tuple[str, ...]] = [
@@ -303,8 +308,15 @@ class _Drawing:
         return self.random.choice([0, 0, *range(len(self.tables))])
 
     def _delivery(self) -> Delivery:
-        how = self.random.choices(["plain", "twice", "undone", "beside", "held"], [4, 2, 2, 3, 1])
-        return Delivery(how[0], self.random.randint(1, 12), self._change())
+        how = self.random.choices(["plain", "twice", "undone", "beside", "held"], [3, 2, 2, 3, 3])
+        change = self._last_moment() if self.chance(0.6) else self._change()
+        return Delivery(how[0], self.random.randint(1, 12), change)
+
+    def _last_moment(self) -> Change:
+        """A young row that refers to what may be about to be removed."""
+        key = self.random.choice([key for key in self.keys if not key.parent] or self.keys)
+        other = self.random.randrange(12)
+        return Change("add", key.child, via=key.name, other=other, age="new")
 
     def _kill(self) -> Kill:
         return Kill(self.random.choice(["before", "after", "middle"]), self.random.randint(1, 4))
