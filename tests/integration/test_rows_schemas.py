@@ -18,9 +18,9 @@ from support.row_schema_history import History, Product
 from support.row_schema_tables import SchemaTables
 from support.row_schemas import Case, drawn, shrunk
 
-EXAMPLES = int(os.environ.get("BESTBEFORE_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("BESTBEFORE_EXAMPLES", "80"))
 FIRST = int(os.environ.get("BESTBEFORE_FIRST", "0"))
-"""Both for more than CI tries: BESTBEFORE_EXAMPLES=5000 BESTBEFORE_FIRST=60."""
+"""Both for more than CI tries: BESTBEFORE_EXAMPLES=5000 BESTBEFORE_FIRST=80."""
 
 WITHIN = 40
 """Examples after which a fault has to be noticed."""

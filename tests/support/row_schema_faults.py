@@ -69,6 +69,11 @@ def _uncounted(kind: str) -> Callable[[pytest.MonkeyPatch], None]:
     return _instead(_Statement, "ask", left_out)
 
 
+def _none_below(patch: pytest.MonkeyPatch) -> None:
+    closed = _Statement._closed
+    patch.setattr(_Statement, "_closed", lambda self, level, _: closed(self, level, sa.false()))
+
+
 def _no_limit(patch: pytest.MonkeyPatch) -> None:
     made = Sweep.__init__
 
@@ -138,7 +143,7 @@ FAULTS = (
     Fault("changed rows are not counted", _uncounted("changed")),
     Fault(
         "rows of the table itself are not counted with what they refer to",
-        _instead(_Statement, "_closed", lambda _self, level, _only: level),
+        _none_below,
     ),
     Fault("the limit is not asked", _no_limit),
     Fault("parts have no limit together", _instead(deleting, "shared", _as_counted_now)),
