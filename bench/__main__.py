@@ -10,6 +10,7 @@ from bench import (
     memory,
     objects,
     queues,
+    rows_dependents,
     rows_foreground,
     rows_mariadb,
     rows_memory,
@@ -21,8 +22,8 @@ from bench import (
 
 _ALL = [
     "objects", "archive", "directory", "versions", "commands", "memory",
-    "rows", "rows-mariadb", "rows-memory", "rows-foreground", "scrape", "dashboard", "triggers",
-    "queues",
+    "rows", "rows-mariadb", "rows-memory", "rows-foreground", "rows-dependents", "scrape",
+    "dashboard", "triggers", "queues",
 ]  # fmt: skip
 
 parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
@@ -37,7 +38,8 @@ parser.add_argument(
     "--rows",
     type=int,
     default=1_000_000,
-    help="rows of a table, half of them old; half as many on MariaDB, ten times as many for memory",
+    help="rows of a table, half of them old; half as many on MariaDB, ten times as many for "
+    "memory, as many in each of three tables that refer to it for dependents",
 )
 arguments = parser.parse_args()
 which = arguments.which or _ALL
@@ -68,5 +70,7 @@ if "rows-memory" in which:
     rows_memory.measure(arguments.rows * 10)
 if "rows-foreground" in which:
     rows_foreground.measure(arguments.rows, arguments.rounds)
+if "rows-dependents" in which:
+    rows_dependents.measure(arguments.rows, arguments.rounds)
 if "queues" in which:
     queues.measure(arguments.messages, arguments.rounds)

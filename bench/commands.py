@@ -37,7 +37,7 @@ def _one_after_the_other(folder: Path, commands: int) -> str:
     rule = null.policy()
     system = null.system(folder, commands, rule)
     began = time.perf_counter()
-    system.planner(rule).plan(rule, _SLOT, Trigger.PLAN)
+    system.planner(rule).plan(rule, _SLOT, Trigger.PLAN, approved=True)
     planned = time.perf_counter()
     _work(system)
     worked = time.perf_counter()
@@ -73,7 +73,7 @@ def _two_processes(folder: Path, commands: int) -> str:
     worker.start()
     planner = system.planner(rule, on_page=lambda _: started.set())
     began = time.perf_counter()
-    planner.plan(rule, _SLOT, Trigger.PLAN)
+    planner.plan(rule, _SLOT, Trigger.PLAN, approved=True)
     planned = time.perf_counter() - began
     worker.join()
     _check(system, commands)

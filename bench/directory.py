@@ -73,7 +73,7 @@ class _Deleting:
 
     def _plan(self) -> float:
         self._begin("")
-        seconds = self._bestbefore("plan", "bench")
+        seconds = self._bestbefore("plan", "bench", "--yes")
         self._bestbefore("work", "--drain")
         return seconds
 

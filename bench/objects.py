@@ -69,7 +69,7 @@ class _Deleting(OnSeaweed):
 
     def _looked_at_again(self) -> float:
         self.begin()
-        planned = self.bestbefore("plan", "bench")
+        planned = self.bestbefore("plan", "bench", "--yes")
         with sqlite3.connect(self.bestbefore.folder / "bestbefore.db") as state:
             state.execute("UPDATE operations SET seen_at = seen_at - 600000000")
         state.close()

@@ -1,5 +1,6 @@
 """Interleaved rounds: everybody once in each, so that a slow minute of the machine hits all."""
 
+import json
 import os
 import shutil
 import statistics
@@ -8,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 BODY = b'{"customer": 1842, "digest": "a small export"}' * 2
 HERE = Path(sys.executable).parent
@@ -49,7 +50,12 @@ def hold(contest: Contest, rounds: int, title: str, things: int) -> dict[str, fl
 
 
 def timed(*words: str, env: Mapping[str, str] | None = None) -> float:
-    """The seconds that a command takes, which has to succeed.
+    """The seconds that a command takes, which has to succeed."""
+    return answered(*words, env=env)[0]
+
+
+def answered(*words: str, env: Mapping[str, str] | None = None) -> tuple[float, bytes]:
+    """The seconds that a command takes, which has to succeed, and its standard output.
 
     Its modules stay compiled from one time to the next, as where it is installed.
     """
@@ -58,7 +64,7 @@ def timed(*words: str, env: Mapping[str, str] | None = None) -> float:
     done = subprocess.run(words, env=env, capture_output=True, check=False)
     seconds = time.perf_counter() - began
     assert done.returncode == 0, (done.args, done.stdout[-2000:], done.stderr[-2000:])
-    return seconds
+    return seconds, done.stdout
 
 
 class Bestbefore:
@@ -80,3 +86,8 @@ class Bestbefore:
 
     def __call__(self, *words: str) -> float:
         return timed(*self.command(*words), env=self._env)
+
+    def answer(self, *words: str) -> tuple[float, Any]:
+        """The seconds that a command takes, and the document that it prints."""
+        seconds, printed = answered(*self.command(*words), env=self._env)
+        return seconds, json.loads(printed)

@@ -7,8 +7,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import NamedTuple
 
 from bench import servers
 from bench.rounds import Bestbefore
@@ -17,16 +19,26 @@ from bench.shipments import TABLE, OnPostgresql, configuration, on_postgresql
 _PER_SECOND = 200
 _SECONDS = 20
 _RECOMMENDED = 1_000
-_CONDITIONS: dict[str, tuple[int, str] | None] = {
+
+
+class Condition(NamedTuple):
+    """How a cleanup is done: its batch size, and more lines of the database and of the source."""
+
+    size: int
+    database: str
+    source: str = ""
+
+
+# The brakes of the reference configuration.
+BRAKES = Condition(_RECOMMENDED, 'rows_per_second = 5000\npause = "20ms"')
+ONE_AT_A_TIME = Condition(_RECOMMENDED, "max_concurrency = 1")
+
+_CONDITIONS: dict[str, Condition | None] = {
     "idle": None,
-    # The brakes of the reference configuration.
-    f"N = {_RECOMMENDED:,}, with brakes": (
-        _RECOMMENDED,
-        'rows_per_second = 5000\npause = "20ms"',
-    ),
-    f"N = {_RECOMMENDED:,}, one after the other": (_RECOMMENDED, "max_concurrency = 1"),
-    f"N = {_RECOMMENDED:,}, four at a time": (_RECOMMENDED, "max_concurrency = 4"),
-    "N = 5,000, one after the other": (5_000, "max_concurrency = 1"),
+    f"N = {_RECOMMENDED:,}, with brakes": BRAKES,
+    f"N = {_RECOMMENDED:,}, one after the other": ONE_AT_A_TIME,
+    f"N = {_RECOMMENDED:,}, four at a time": Condition(_RECOMMENDED, "max_concurrency = 4"),
+    "N = 5,000, one after the other": Condition(5_000, "max_concurrency = 1"),
 }
 
 _INSERT = (
@@ -40,19 +52,27 @@ def measure(rows: int, rounds: int) -> None:
     """Print how long the writer's statements take, beside what they take when nothing else is."""
     if not servers.there():
         return
-    felt: dict[str, list[list[float]]] = {name: [] for name in _CONDITIONS}
-    gone: dict[str, list[float]] = {name: [] for name in _CONDITIONS}
-    with on_postgresql(rows) as table, tempfile.TemporaryDirectory() as folder:
+    with on_postgresql(rows) as table:
+        compare({name: (table, one) for name, one in _CONDITIONS.items()}, rounds)
+
+
+def compare(conditions: Mapping[str, tuple[OnPostgresql, Condition | None]], rounds: int) -> None:
+    """Print how long the writer's statements take under each of *conditions*: a table, and how it
+    is cleaned up, None for not at all. The first is what the others are held against."""
+    felt: dict[str, list[list[float]]] = {name: [] for name in conditions}
+    gone: dict[str, list[float]] = {name: [] for name in conditions}
+    with tempfile.TemporaryDirectory() as folder:
         for number in range(1, rounds + 1):
-            for name, condition in _CONDITIONS.items():
+            for name, (table, condition) in conditions.items():
                 times, per_second = _felt(table, Path(folder), condition)
                 felt[name].append(times)
                 gone[name].append(per_second)
                 line = f"round {number}/{rounds}  {name:<44}p99 {_percentile(times, 99):7.2f} ms"
                 print(line, file=sys.stderr, flush=True)
-    idle = _median(felt["idle"], 99)
+    first, (table, _) = next(iter(conditions.items()))
+    idle = _median(felt[first], 99)
     print(
-        f"\n{_PER_SECOND} writes a second to the live half of {rows:,} rows (PostgreSQL), "
+        f"\n{_PER_SECOND} writes a second to the live half of {table.rows:,} rows (PostgreSQL), "
         f"milliseconds, median of {rounds} interleaved rounds"
     )
     for name, rounds_ in felt.items():
@@ -64,7 +84,7 @@ def measure(rows: int, rounds: int) -> None:
 
 
 def _felt(
-    table: OnPostgresql, folder: Path, condition: tuple[int, str] | None
+    table: OnPostgresql, folder: Path, condition: Condition | None
 ) -> tuple[list[float], float]:
     """The milliseconds of each write, while a cleanup goes on if there is one, and its speed."""
     table.renew()
@@ -78,7 +98,8 @@ def _felt(
         time.sleep(_SECONDS)
     else:
         bestbefore = Bestbefore(folder / "state")
-        bestbefore.begin(configuration(table.url, *condition))
+        size, database, source = condition
+        bestbefore.begin(configuration(table.url, size, database, source=source))
         _clean(bestbefore.command("run", "bench", "--yes"))
     seconds = time.perf_counter() - began
     ours.send("enough")
@@ -105,7 +126,7 @@ def _write(url: str, rows: int, parent: Connection) -> None:
     behind a slow one has waited as well.
     """
     choose = random.Random(1842)
-    times = []
+    times: list[float] = []
     with servers.connected(url) as connection:
         connection.prepare_threshold = 0
         parent.send("connected")

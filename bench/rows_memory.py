@@ -38,7 +38,7 @@ def _peaks(rows: int) -> tuple[float, float]:
                 connection.execute(statement.format(rows=rows))
         bestbefore = Bestbefore(Path(folder) / "state")
         bestbefore.begin(configuration(url, _SIZE))
-        planned = _peak(bestbefore.command("plan", "bench"))
+        planned = _peak(bestbefore.command("plan", "bench", "--yes"))
         worked = _peak(bestbefore.command("work", "--drain"))
         with servers.connected(url) as connection:
             left = connection.execute(f"SELECT count(*) FROM {TABLE}").fetchone()

@@ -31,7 +31,7 @@ def measure(operations: int) -> None:
 def _measure(name: str, folder: Path, operations: int, url: str | None) -> None:
     rule = null.policy()
     system = null.system(folder, 1, rule, url)
-    system.planner(rule).plan(rule, _SLOT, Trigger.PLAN)
+    system.planner(rule).plan(rule, _SLOT, Trigger.PLAN, approved=True)
     _fill(system, operations)
     times = sorted(_timed(system) for _ in range(_SCRAPES))
     body, _ = exposition(reporting.measures(system, {}))

@@ -1,7 +1,7 @@
 """A table of shipment updates, as the second article has it: the first half of it is old."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 
@@ -11,6 +11,9 @@ TABLE = "shipment_updates"
 AGE = timedelta(days=30)
 NOTHING = timedelta(days=365)
 """An age that none of its rows has."""
+
+CHILDREN = ("shipment_notes", "shipment_photos", "shipment_scans")
+"""Tables with one row for each of its rows, which refers to that."""
 
 LEFT = f"SELECT count(*), min(id), max(id) FROM {TABLE}"
 
@@ -28,13 +31,24 @@ _FILL = (
                 ELSE now() - interval '29 days' + (n - %(old)s) * (interval '28 days' / %(young)s)
            END + hashint8(n) %% 3600 * interval '1 second',
            abs(hashint8(n)) %% 200000, 'carrier-' || n %% 50, repeat(md5(n::text), 6)
-    FROM generate_series(1, %(old)s + %(young)s) n
+    FROM generate_series(1, %(old)s::bigint + %(young)s) n
     """,
     f"ALTER TABLE {TABLE} ADD PRIMARY KEY (id)",
     f"CREATE INDEX ON {TABLE} (delivered_at)",
     f"CREATE INDEX ON {TABLE} (shipment_id)",
     f"CREATE INDEX ON {TABLE} (carrier, shipment_id)",
     f"VACUUM (ANALYZE) {TABLE}",
+)
+
+_FILL_CHILD = (
+    "CREATE TABLE {child} (id bigint, update_id bigint NOT NULL, delivered_at timestamptz NOT NULL)"
+    " WITH (autovacuum_enabled = off)",
+    f"INSERT INTO {{child}} SELECT id, id, delivered_at FROM {TABLE} "
+    "WHERE id >= {since} ORDER BY id",
+    "ALTER TABLE {child} ADD PRIMARY KEY (id)",
+    "CREATE INDEX ON {child} (update_id)",
+    f"ALTER TABLE {{child}} ADD FOREIGN KEY (update_id) REFERENCES {TABLE} (id) ON DELETE CASCADE",
+    "VACUUM (ANALYZE) {child}",
 )
 
 
@@ -49,8 +63,11 @@ def left(rows: int) -> tuple[int, int, int]:
     return rows - old, old + 1, rows
 
 
-def configuration(url: str, size: int, database: str = "", age: timedelta = AGE) -> str:
-    """A policy about the table at *url*, in batches of *size*; *database* are lines more."""
+def configuration(
+    url: str, size: int, database: str = "", age: timedelta = AGE, source: str = ""
+) -> str:
+    """A policy about the table at *url*, in batches of *size*; *database* and *source* are more
+    lines of theirs."""
     return f"""
 [databases.shipments]
 url = {json.dumps(url)}
@@ -63,17 +80,24 @@ database = "shipments"
 table = "{TABLE}"
 timestamp = "delivered_at"
 batch_size = {size}
+{source}
 """
 
 
 @contextmanager
-def on_postgresql(rows: int) -> Iterator["OnPostgresql"]:
-    """The filled table, and copies of it."""
+def on_postgresql(
+    rows: int, children: Sequence[str] = (), since: int = 1
+) -> Iterator["OnPostgresql"]:
+    """The filled table, beside it *children* that refer to its rows from number *since* on, and
+    copies of all that."""
     with servers.database() as url:
         with servers.connected(url) as connection:
             for statement in _FILL:
                 old = {"old": rows // 2, "young": rows - rows // 2}
                 connection.execute(statement, old if "%(" in statement else None)
+            for child in children:
+                for statement in _FILL_CHILD:
+                    connection.execute(statement.format(child=child, since=since))
         with ExitStack() as copy:
             yield OnPostgresql(url, rows, copy)
 

@@ -47,7 +47,7 @@ def _fill(folder: Path, commands: int, url: str | None) -> None:
     """A policy whose commands wait for a worker."""
     rule = null.policy()
     system = null.system(folder, commands, rule, url)
-    system.planner(rule).plan(rule, _SLOT, Trigger.PLAN)
+    system.planner(rule).plan(rule, _SLOT, Trigger.PLAN, approved=True)
     system.close()
 
 

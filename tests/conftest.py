@@ -27,6 +27,7 @@ pytest_plugins = [
     "support.bull",
     "support.gates",
     "support.places",
+    "support.partitioned",
 ]
 
 

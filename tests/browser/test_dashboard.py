@@ -3,10 +3,11 @@
 import itertools
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from support.estate import (
     BROKEN,
@@ -419,7 +420,7 @@ def test_a_parked_run_is_cancelled_with_a_reason(either: Page, estate: Estate) -
     page.goto("/")
     page.get_by_role("link", name=f"Look at {run}").click()
     expect(page.get_by_role("main")).to_contain_text("old/4.log")
-    page.get_by_label("Reason").fill("not today")
+    page.get_by_label("Reason, for the audit", exact=True).fill("not today")
     page.get_by_role("button", name="Cancel this run").click()
 
     said(page, "Cancelled")
@@ -439,7 +440,7 @@ def test_a_parked_run_is_approved_with_the_keyboard_alone_and_its_counts_reconci
     focused = page.locator("*:focus")
     for _ in range(30):
         page.keyboard.press("Tab")
-        if (focused.text_content() or "").startswith("Approve 5 objects"):
+        if (focused.text_content() or "").startswith("Approve: delete 5 objects"):
             break
     page.keyboard.press("Enter")
 
@@ -453,6 +454,51 @@ def test_a_parked_run_is_approved_with_the_keyboard_alone_and_its_counts_reconci
             r"5 planned\s*= 0 waiting\s*\+ 0 pending\s*\+ 5 completed\s*\+ 0 dead\s*reconcil"
         )
     )
+
+
+def test_who_decides_about_a_parked_run_sees_what_it_would_remove_and_what_stays(
+    either: Page, estate: Estate
+) -> None:
+    """S-REACH-09."""
+    page = either
+    estate.s3.put("logs", "old/2026/young.log", b"new", modified=datetime.now(UTC))
+    run = _park(estate, keep="old/2026/young.log")
+    page.goto(f"/runs/{run}")
+
+    def section(name: str) -> Locator:
+        return page.get_by_role("region", name=name, exact=True)
+
+    decide = section("Waiting for your decision")
+    expect(decide).to_contain_text("5 objects selected, max_deletes is 2")
+    expect(decide).to_contain_text("Objects in logs/old/ in the store s that are older than 30d")
+    would = section("What would be removed")
+    expect(would).to_contain_text("5 objects")
+    expect(would).to_contain_text("40 B in all")
+    expect(would.get_by_role("row").last).to_contain_text("old/")
+    expect(section("For example")).to_contain_text("old/4.log")
+    expect(section("What stays, and why")).to_contain_text("old/2026/: 1")
+    page.get_by_label("Reason, for the audit (optional)").fill("checked with billing")
+    page.get_by_role("button", name="Approve: delete 5 objects (40 B)").click()
+
+    said(page, "Approved: 5 commands")
+    until(lambda: len(estate.s3.keys("logs")) == 1, what="the deletes")
+    page.goto("/audit")
+    expect(page.get_by_role("main")).to_contain_text("approved because checked with billing")
+
+
+def test_the_page_of_a_parked_run_fits_a_phone(page: Page, estate: Estate) -> None:
+    run = _park(estate)
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto(f"/runs/{run}")
+
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    inside = "one => one.getBoundingClientRect().right <= innerWidth"
+    for shown in page.locator(".figures b, .figures time, main td, main .key").all():
+        assert shown.evaluate(inside), shown.text_content()
+    for time in page.locator(".figures time").all():
+        edges = "one => [one, one.closest('li')].map(it => it.getBoundingClientRect().right)"
+        text, cell = time.evaluate(edges)
+        assert text <= cell, time.text_content()
 
 
 def test_what_is_shown_is_new_by_itself(chromium: Browser, estate: Estate) -> None:
@@ -484,7 +530,7 @@ def _kill(estate: Estate, n: int = 1) -> list[str]:
     return names
 
 
-def _park(estate: Estate) -> str:
-    estate.fill_logs()
+def _park(estate: Estate, keep: str | None = None) -> str:
+    estate.fill_logs(keep)
     parked: str = estate.plan(PARKED)["run_id"]
     return parked

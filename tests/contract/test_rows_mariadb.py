@@ -1,13 +1,16 @@
 """What only MariaDB and MySQL do."""
 
+from concurrent.futures import ThreadPoolExecutor, wait
+
 import pytest
 import sqlalchemy as sa
 
 from bestbefore.adapters.rows.engine import Database
 from bestbefore.adapters.rows.table import reflect
 from bestbefore.contracts.row_times import DAY, INSTANT, WALL, fill, old, source
-from bestbefore.contracts.row_world import CUTOFF, OLD, RowWorld, table
+from bestbefore.contracts.row_world import CUTOFF, NEW, OLD, RowWorld, table
 from bestbefore.contracts.rows import BY_TIME, batches, between
+from bestbefore.domain.failure import Failure
 from bestbefore.domain.finding import Level
 from bestbefore.domain.rows import Effect, TimestampKind, Walk
 from bestbefore.ports.rows import TableRefused
@@ -204,3 +207,48 @@ def test_a_table_whose_name_differs_in_case_is_another_one(world: RowWorld) -> N
     assert (end.rows, sum(end.dependents.values())) == (2, 1)
     assert world.ids("kids") == [1, 2]
     assert world.ids("Kids") == []
+
+
+@pytest.mark.parametrize("how", ["", "ON DELETE CASCADE", "ON DELETE SET NULL"])
+def test_a_foreign_key_to_columns_that_several_rows_share_takes_nothing_along(
+    world: RowWorld, how: str
+) -> None:
+    """S-REACH-07."""
+    world.run(
+        "CREATE TABLE hdr (id INT PRIMARY KEY, order_no INT, at BIGINT, KEY (order_no))",
+        "CREATE TABLE line (id INT PRIMARY KEY, order_no INT, "
+        f"FOREIGN KEY (order_no) REFERENCES hdr (order_no) {how})",
+    )
+    world.insert("hdr", (1, 77, OLD), (2, 77, NEW), (3, 78, OLD))
+    world.insert("line", (1, 77), (2, 77))
+    for dependents in (None, ("line",)):
+        with pytest.raises(TableRefused, match=r"line refers to \(order_no\), which several rows"):
+            world.reader.describe(table("hdr", dependents=dependents))
+    assert [end.rows for end in world.drain(table("hdr"))] == [1]
+    assert (world.ids("hdr"), world.ids("line")) == ([1, 2], [1, 2])
+    assert world.ask("SELECT DISTINCT order_no FROM line") == [(77,)]
+
+
+@pytest.mark.parametrize("how", ["ON DELETE CASCADE", "ON DELETE SET NULL"])
+def test_a_reference_by_another_key_that_comes_during_the_work_keeps_its_row(
+    world: RowWorld, how: str
+) -> None:
+    """S-REACH-02, S-REACH-03: InnoDB locks the entries of the indexes that were read only."""
+    world.run(
+        "CREATE TABLE events (id INT PRIMARY KEY, at BIGINT, word VARCHAR(20) UNIQUE, KEY (at))",
+        "CREATE TABLE notes (id INT PRIMARY KEY, word VARCHAR(20), "
+        f"FOREIGN KEY (word) REFERENCES events (word) {how})",
+    )
+    world.insert("events", (1, OLD, "one"))
+    world.insert("notes", (1, None))
+    source = table()
+    what = world.task(source)
+    with ThreadPoolExecutor(1) as pool:
+        with world.holding("UPDATE notes SET word = 'one'") as other:
+            delivered = pool.submit(world.deleter.delete, source, what, "me")
+            wait([delivered], 0.5)  # it does, for the other session's lock
+            other.commit()
+        end = delivered.result()
+    assert isinstance(end, Failure) or (isinstance(end, Effect) and end.rows == 0), end
+    assert world.ids("events") == [1]
+    assert world.ask("SELECT word FROM notes") == [("one",)]

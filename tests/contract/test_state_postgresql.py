@@ -38,6 +38,7 @@ from bestbefore.contracts.gates import GatesContract
 from bestbefore.contracts.holds import HoldsContract
 from bestbefore.contracts.ledger import LedgerContract
 from bestbefore.contracts.ledger_world import LEASE, POLICY, SLOT, Ledger, Sides
+from bestbefore.contracts.previews import PreviewsContract
 from bestbefore.contracts.queue import QueueContract
 from bestbefore.contracts.row_ledger import RowLedgerContract
 from bestbefore.contracts.row_planned import RowPlannedContract
@@ -104,6 +105,10 @@ class TestSlotsOnPostgresql(SlotsContract):
 
 
 class TestStacksOnPostgresql(StackContract):
+    pass
+
+
+class TestPreviewsOnPostgresql(PreviewsContract):
     pass
 
 

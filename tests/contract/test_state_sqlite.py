@@ -24,6 +24,7 @@ from bestbefore.contracts.gates import GatesContract
 from bestbefore.contracts.holds import HoldsContract
 from bestbefore.contracts.ledger import LedgerContract
 from bestbefore.contracts.ledger_world import Sides
+from bestbefore.contracts.previews import PreviewsContract
 from bestbefore.contracts.queue import QueueContract
 from bestbefore.contracts.row_ledger import RowLedgerContract
 from bestbefore.contracts.row_planned import RowPlannedContract
@@ -120,6 +121,10 @@ class TestSlotsOnSqlite(SlotsContract):
 
 
 class TestStacksOnSqlite(StackContract):
+    pass
+
+
+class TestPreviewsOnSqlite(PreviewsContract):
     pass
 
 

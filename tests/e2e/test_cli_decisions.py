@@ -84,16 +84,19 @@ def test_a_blocked_run_is_a_failure_and_its_approval_is_bound_to_its_plan_o_guar
     assert cli.audit.problems() == []
 
 
-def test_the_first_run_of_a_version_over_its_limit_parks_unless_a_person_planned_it(
+def test_the_first_run_of_a_version_over_its_limit_parks_whatever_started_it(
     cli: Cli, faulty: FaultyS3
 ) -> None:
+    """S-REACH-10."""
     cli.policy("exports", more={"first_run_limit": 2})
     fill(faulty, 3)
     parked = cli.json("run", "exports", "--slot", SLOT, code=1)
     assert "first run of version v1" in parked["plan"]["reason"]
     cli.policy("other", prefix="other/", more={"first_run_limit": 2})
     fill(faulty, 3, "other/")
-    assert cli.json("plan", "other")["state"] == "open"
+    planned = cli.json("plan", "other", code=1)
+    assert (planned["state"], planned["reason"]) == ("parked", parked["plan"]["reason"])
+    assert planned["would"]["n"] == 3
 
 
 def test_yes_lets_one_run_go_ahead_and_releases_the_parked_run_of_its_slot(
@@ -169,7 +172,8 @@ def test_dry_run_always_wins_o_conf_05(cli: Cli, faulty: FaultyS3, command: list
 def test_a_dry_run_says_what_the_run_would_do(cli: Cli, faulty: FaultyS3) -> None:
     cli.policy("exports", more={"max_deletes": 2})
     fill(faulty, 3)
-    preview = cli.json("run", "exports", "--slot", SLOT, "--dry-run")
+    preview = cli.json("run", "exports", "--slot", SLOT, "--dry-run", code=1)
+    assert cli.json("plan", "exports", "--slot", SLOT, "--dry-run", code=1) == preview["plan"]
     assert preview["work"] is None
     assert preview["plan"]["dry_run"]
     assert _parts(preview["plan"]) == {"waiting": 3}

@@ -20,6 +20,9 @@ CAUGHT = {
     "ack before record": "killed-between-record-and-ack",
     "slot from now()": "trigger-twice",
     "skip the ledger check": "duplicate-delivery",
+    "foreign keys not seen": "dependents-beyond-cap",
+    "dependents outside the caps": "dependents-beyond-cap",
+    "more dependents than counted": "dependents-beyond-cap",
 }
 """Which promise each fault breaks, at the least."""
 

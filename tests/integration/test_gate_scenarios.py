@@ -17,7 +17,9 @@ from bestbefore.gate.scenarios import foreground
 from bestbefore.gate.stage import Rights
 from bestbefore.stages import plan
 from bestbefore.stages.confirm import Confirmed
+from support.gate_faults import planted
 from support.gates import Gates, failures
+from support.row_databases import RowDatabase
 from support.versions import VersionedBucket
 
 Patch = pytest.MonkeyPatch
@@ -78,6 +80,23 @@ def test_a_scenario_fails_where_its_promise_is_broken(
     fault, found = BROKEN[name]
     fault(monkeypatch)
     reason = failures(gates.play(name))[name] or ""
+    assert re.search(found, reason), reason
+
+
+@pytest.mark.parametrize(
+    ("fault", "found"),
+    [
+        ("foreign keys not seen", "without `dependents`: expected 0, found 4"),
+        ("dependents outside the caps", "state of the run .*: expected parked, found open"),
+        ("more dependents than counted", r"rows left: .*expected \[10, 41, .*found \[41, "),
+    ],
+)
+def test_rows_of_other_tables_at_risk_fail_their_scenario(
+    gates: Gates, row_database: RowDatabase, fault: str, found: str
+) -> None:
+    gates.rows(row_database.url)
+    with planted(fault):
+        reason = failures(gates.play("dependents-beyond-cap"))["dependents-beyond-cap"] or ""
     assert re.search(found, reason), reason
 
 

@@ -98,16 +98,21 @@ def test_a_newer_slot_takes_a_parked_run_over_with_its_reason(tmp_path: Path) ->
         world.assert_reconciled()
 
 
-def test_the_first_run_of_a_version_parks_unless_a_person_typed_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("trigger", list(Trigger))
+def test_the_first_run_of_a_version_parks_whatever_started_it(
+    tmp_path: Path, trigger: Trigger
+) -> None:
+    """S-REACH-10."""
     with World(tmp_path, policy(first_run_limit=3)) as world:
         world.fill(5)
-        first = world.plan(trigger=Trigger.RUN)
-        assert first.state is RunState.PARKED
+        first = world.plan(trigger=trigger)
+        assert (first.state, first.early) == (RunState.PARKED, False)
         assert first.reason == ("first run of version v1: 5 objects selected, first_run_limit is 3")
+        assert world.work().received == 0
         world.clock.step(DAY)
-        typed = world.plan(trigger=Trigger.PLAN)
-        assert typed.state is RunState.PARKED, "what it took over waited for a person"
-        world.system.plans.approve(typed.run_id, "boss", world.clock.now())
+        again = world.plan(trigger=trigger)
+        assert again.state is RunState.PARKED, "what it took over waited for a decision"
+        world.system.plans.approve(again.run_id, "boss", world.clock.now())
         world.work()
 
         world.clock.step(DAY)
@@ -121,16 +126,9 @@ def test_the_first_run_of_a_version_parks_unless_a_person_typed_it(tmp_path: Pat
         assert world.plan(trigger=Trigger.RUN).state is RunState.PARKED
 
 
-def test_a_typed_plan_goes_ahead_where_a_first_run_would_park(tmp_path: Path) -> None:
-    with World(tmp_path, policy(first_run_limit=3)) as world:
-        world.fill(5)
-
-        run = world.plan(trigger=Trigger.PLAN)
-
-        assert (run.state, run.early) == (RunState.OPEN, True)
-
-
-def test_another_bucket_than_last_time_parks(tmp_path: Path) -> None:
+@pytest.mark.parametrize("trigger", list(Trigger))
+def test_another_bucket_than_last_time_parks(tmp_path: Path, trigger: Trigger) -> None:
+    """S-REACH-10."""
     with World(tmp_path, policy()) as world:
         world.fill(2)
         world.plan(trigger=Trigger.RUN)
@@ -139,7 +137,7 @@ def test_another_bucket_than_last_time_parks(tmp_path: Path) -> None:
         world.fill(2, prefix="exports/there-")
         world.clock.step(DAY)
 
-        run = world.plan(trigger=Trigger.RUN)
+        run = world.plan(trigger=trigger)
 
         assert run.state is RunState.PARKED
         assert "elsewhere" in (run.reason or "")
@@ -222,10 +220,13 @@ def restored(folder: Path, n: int, extra: int = 0) -> World:
     return world
 
 
-def test_a_restored_store_parks_a_run_but_not_what_is_new_in_it(tmp_path: Path) -> None:
-    """More than max(100, 1 %) reappeared: they stay back, what is out goes on."""
+@pytest.mark.parametrize("trigger", list(Trigger))
+def test_a_restored_store_parks_a_run_but_not_what_is_new_in_it(
+    tmp_path: Path, trigger: Trigger
+) -> None:
+    """S-REACH-10. More than max(100, 1 %) reappeared: they stay back, what is out goes on."""
     with restored(tmp_path, 101, extra=10) as world:
-        run = world.plan(trigger=Trigger.RUN)
+        run = world.plan(trigger=trigger)
 
         assert run.state is RunState.PARKED
         assert run.reason == (
@@ -245,11 +246,6 @@ def test_a_few_that_reappear_are_simply_deleted_again(tmp_path: Path) -> None:
         assert (run.state, run.reappeared) == (RunState.OPEN, 100)
         assert world.work().outcomes == {"deleted": 100}
         world.assert_reconciled()
-
-
-def test_a_person_who_types_plan_decided_about_what_reappeared(tmp_path: Path) -> None:
-    with restored(tmp_path, 101) as world:
-        assert world.plan(trigger=Trigger.PLAN).state is RunState.OPEN
 
 
 def test_what_reappears_for_the_fourth_time_is_a_dead_letter(tmp_path: Path) -> None:

@@ -193,7 +193,7 @@ def test_what_is_released_page_by_page_is_worked_on_before_the_scan_ends(tmp_pat
                         gone.append(worker.queue.publish(span, world.clock.now()))
             return False
 
-        run = world.plan(stopping=stopping)
+        run = world.plan(stopping=stopping, approved=True)
 
         assert gone == [10, 10, 10]
         assert (run.state, run.planned, run.pending) == (RunState.OPEN, 30, 30)

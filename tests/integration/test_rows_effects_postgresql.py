@@ -62,6 +62,32 @@ def test_rows_of_another_partition_with_the_same_values_lose_nothing(world: RowW
     assert world.ask("SELECT id, at FROM ev") == [(1, NEW)]
 
 
+@pytest.mark.parametrize("how", EVERY)
+def test_a_policy_about_one_partition_sees_what_refers_to_the_whole_table(
+    world: RowWorld, how: str
+) -> None:
+    """S-REACH-04: the foreign key stands on the table above."""
+    world.run(
+        *EVENTS,
+        "CREATE TABLE ref (i BIGINT, a BIGINT, kind INT NOT NULL DEFAULT 1, "
+        f"FOREIGN KEY (i, a) REFERENCES ev (id, at) {how}) PARTITION BY LIST (kind)",
+        "CREATE TABLE ref_1 PARTITION OF ref FOR VALUES IN (1)",
+        "CREATE FUNCTION told() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN OLD; END'",
+        "CREATE TRIGGER told BEFORE DELETE ON ev FOR EACH ROW EXECUTE FUNCTION told()",
+    )
+    world.insert("ev", (1, OLD), (2, OLD), (3, NEW))
+    world.run(f"INSERT INTO ref VALUES (2, {OLD})")  # noqa: S608
+    leaf, every = table("ev_old"), table("ev_old", dependents=None)
+    facts = world.reader.describe(leaf)
+    shown = world.reader.show(leaf, facts, CUTOFF, world.task(leaf).batch)
+    assert [said.rpartition(": ")[2] for said in shown.triggers] == ["told"]
+    assert [end.rows for end in world.drain(leaf)] == [1]
+    assert world.ask("SELECT i, a FROM ref") == [(2, OLD)]
+    (what,) = world.plan(every)
+    assert sum(sum(numbers) for numbers in counted(what).values()) >= 1
+    assert world.delete(every, what).rows == 1
+
+
 def test_a_partitioned_table_that_is_named_is_meant_with_its_partitions(world: RowWorld) -> None:
     world.run(
         "CREATE TABLE ev (id BIGINT PRIMARY KEY, at BIGINT)",

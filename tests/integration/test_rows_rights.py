@@ -13,6 +13,7 @@ from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.finding import Finding, Level
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.rows import RowSource
+from bestbefore.ports.rows import TableRefused
 from support.row_databases import RowDatabase
 
 SOURCE = table("events")
@@ -35,6 +36,11 @@ class Role:
     def grant(self, rights: str, on: str) -> None:
         to = self.name if self.database.kind == "postgresql" else f"'{self.name}'@'%'"
         self.database.run(f"GRANT {rights} ON {on} TO {to}")
+
+    def see_foreign_keys(self) -> None:
+        """Where some are hidden without it."""
+        if self.database.kind == "mysql":
+            self.grant("PROCESS", "*.*")
 
     @contextmanager
     def world(self) -> Iterator[RowWorld]:
@@ -68,6 +74,7 @@ def test_who_may_not_create_the_table_of_records_is_told_what_its_owner_has_to_r
     row_database: RowDatabase, role: Role
 ) -> None:
     row_database.run(EVENTS, ONE_OLD)
+    role.see_foreign_keys()
     role.grant("SELECT, DELETE", "events")
     with role.world() as world:
         what = world.task(SOURCE)
@@ -93,6 +100,7 @@ def test_who_may_not_forget_records_is_told_so_before_and_when_it_tries(
     row_database: RowDatabase, role: Role
 ) -> None:
     row_database.run(EVENTS, ONE_OLD)
+    role.see_foreign_keys()
     role.grant("SELECT, DELETE", "events")
     with row_database.world() as world:
         what = world.task(SOURCE)
@@ -117,6 +125,7 @@ def test_who_may_not_delete_is_told_so_before_and_when_it_tries(
     row_database: RowDatabase, role: Role
 ) -> None:
     row_database.run(EVENTS, ONE_OLD)
+    role.see_foreign_keys()
     role.grant("SELECT", "events")
     source = table("events", ledger_only=True)
     with role.world() as world:
@@ -185,3 +194,77 @@ def test_a_login_that_is_refused_is_a_matter_of_credentials(row_database: RowDat
         failure = world.fails(SOURCE, what)
     assert failure.failure_class is FailureClass.CREDENTIALS
     assert "geheim" not in failure.error
+
+
+# -- foreign keys that the catalog hides
+
+HIDDEN = (
+    "CREATE TABLE scans (id INT PRIMARY KEY, event INT, FOREIGN KEY (event) "
+    "REFERENCES events (id) ON DELETE CASCADE)",
+    "CREATE TABLE claims (id INT PRIMARY KEY, event INT, FOREIGN KEY (event) "
+    "REFERENCES events (id) ON DELETE SET NULL)",
+    "INSERT INTO scans VALUES (1, 1)",
+    "INSERT INTO claims VALUES (1, 1)",
+)
+MARIADB = pytest.mark.parametrize("row_database", ["mysql"], indirect=True)
+
+
+@MARIADB
+@pytest.mark.parametrize("dependents", [(), None, ("scans",)])
+def test_foreign_keys_that_a_user_may_not_see_stop_the_policy_and_name_the_grant(
+    row_database: RowDatabase, role: Role, dependents: tuple[str, ...] | None
+) -> None:
+    """S-REACH-05: with exactly the rights that the table itself needs."""
+    row_database.run(EVENTS, ONE_OLD, *HIDDEN)
+    role.grant("SELECT, DELETE", "events")
+    source = table("events", ledger_only=True, dependents=dependents)
+    with row_database.world() as owner:
+        what = owner.plan(table("events", ledger_only=True, dependents=None))[0]
+    with role.world() as world:
+        if dependents != ("scans",):  # which this user cannot even find
+            with pytest.raises(TableRefused, match=r"GRANT PROCESS ON .*foreign_keys_seen"):
+                world.reader.describe(source)
+        failure = world.fails(source, what)
+        assert failure.failure_class in (FailureClass.MALFORMED, FailureClass.PERMISSION)
+    assert row_database.ask("SELECT event FROM scans") == [(1,)]
+    assert row_database.ask("SELECT event FROM claims") == [(1,)]
+
+
+@MARIADB
+def test_what_is_granted_as_told_makes_the_plan_possible_and_its_rows_safe(
+    row_database: RowDatabase, role: Role
+) -> None:
+    """S-REACH-05."""
+    row_database.run(
+        EVENTS, ONE_OLD, f"INSERT INTO events VALUES (2, {OLD}, 0)", *HIDDEN  # noqa: S608
+    )  # fmt: skip
+    role.grant("SELECT, DELETE", "events")
+    role.see_foreign_keys()
+    source = table("events", ledger_only=True)
+    with role.world() as world:
+        with pytest.raises(TableRefused, match=r"GRANT SELECT ON .*(claims|scans)"):
+            world.reader.describe(source)
+        role.grant("SELECT", "scans")
+        role.grant("SELECT", "claims")
+    with role.world() as world:
+        assert [end.rows for end in world.drain(source)] == [1]
+    assert row_database.ask("SELECT id FROM events") == [(1,)]
+    assert row_database.ask("SELECT event FROM scans") == [(1,)]
+
+
+@MARIADB
+def test_a_policy_that_trusts_goes_ahead_and_says_so(row_database: RowDatabase, role: Role) -> None:
+    row_database.run(EVENTS, ONE_OLD)
+    role.grant("SELECT, DELETE", "events")
+    source = table("events", ledger_only=True, trusts_foreign_keys=True)
+    with role.world() as world:
+        (note,) = (
+            note
+            for note in world.reader.describe(source).notes
+            if note.code == "foreign-keys-trusted"
+        )
+        assert (note.level, "GRANT" in note.message) == (Level.WARNING, True)
+        assert [end.rows for end in world.drain(source)] == [1]
+    with row_database.world() as owner:
+        codes = {note.code for note in owner.reader.describe(source).notes}
+        assert "foreign-keys-trusted" not in codes, "who sees all of them trusts nothing"

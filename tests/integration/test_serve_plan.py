@@ -137,10 +137,14 @@ def test_o_guard_02_a_run_that_parks_says_so_and_an_approval_is_for_that_plan(
         shown = there.json(f"/v1/runs/{run_id}")
         assert "max_deletes is 10" in shown["reason"]
         assert len(shown["sample"]) == 10
+        assert (shown["would"]["n"], shown["owner"]) == (20, "growth-team")
+        assert [one["prefix"] for one in shown["would"]["prefixes"]] == ["exports/"]
         assert len(faulty.keys("exports")) == 20
 
-        approved = there.post(f"/v1/runs/{run_id}/approve")
+        approved = there.post(f"/v1/runs/{run_id}/approve", json={"reason": "checked"})
         assert approved.status_code == 200
+        (event,) = there.json("/v1/audit?limit=1")["events"]
+        assert event["detail"].endswith("approved because checked")
         until(lambda: there.json(f"/v1/runs/{run_id}")["state"] == "drained", what="the run")
         assert faulty.keys("exports") == set()
         assert there.post(f"/v1/runs/{run_id}/approve").status_code == 409

@@ -185,7 +185,9 @@ class Table(MemoryTable):
         return end
 
 
-_QUIET = {"describe", "partitions", "lacking", "gaps", "slice", "kept", "count"}
+_QUIET = {
+    "describe", "partitions", "marked", "lacking", "gaps", "show", "slice", "kept", "count",
+}  # fmt: skip
 
 
 class TableOf:

@@ -82,9 +82,9 @@ class Estate:
             self.s3.put("exports", self.key(name), name.encode())
             self.s3.refuse(self.key(name), "AccessDenied")
 
-    def fill_logs(self) -> None:
-        """Have five objects, and nothing else, where `PARKED` looks."""
-        for key in self.s3.keys("logs"):
+    def fill_logs(self, keep: str | None = None) -> None:
+        """Have five objects, and nothing else but *keep*, where `PARKED` looks."""
+        for key in self.s3.keys("logs") - {keep}:
             del self.s3.objects["logs", key]
         for number in range(5):
             self.s3.put("logs", f"old/{number}.log", secrets.token_bytes(8))

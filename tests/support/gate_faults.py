@@ -14,12 +14,15 @@ import sqlalchemy as sa
 from bestbefore.adapters.objects.s3 import deleting
 from bestbefore.adapters.rows import completion
 from bestbefore.adapters.rows.deletion import Deletion
+from bestbefore.adapters.rows.dependents import Sweep
+from bestbefore.adapters.rows.references import Catalog
 from bestbefore.adapters.state.database import micros
 from bestbefore.adapters.state.outbox import SqlOutbox
 from bestbefore.adapters.state.schema import operations
 from bestbefore.app import system
 from bestbefore.domain.outcome import Outcome
 from bestbefore.domain.rows import Effect
+from bestbefore.domain.run import Run
 from bestbefore.gate import children
 from bestbefore.ports.ledger import Completed
 from bestbefore.stages.attempt import Attempts
@@ -118,6 +121,25 @@ def _no_ledger_check(patch: Patch) -> None:
     patch.setattr(SqlOutbox, "claim", anything)
 
 
+def _no_foreign_keys(patch: Patch) -> None:
+    patch.setattr(Catalog, "references", lambda *_: [])
+
+
+def _own_rows_capped(patch: Patch) -> None:
+    patch.setattr(Run, "selected", Run.own_selected)
+
+
+def _no_count_kept_to(patch: Patch) -> None:
+    init = Sweep.__init__
+
+    def unbounded(
+        self: Sweep, connection: Any, counted: Any = None, *more: Any, **named: Any
+    ) -> None:
+        init(self, connection, None, *more, **named)
+
+    patch.setattr(Sweep, "__init__", unbounded)
+
+
 FAULTS: Mapping[str, Callable[[Patch], None]] = {
     "record before effect": _record_before_effect,
     "record rows before effect": _record_rows_before_effect,
@@ -127,6 +149,9 @@ FAULTS: Mapping[str, Callable[[Patch], None]] = {
     "ack before record": _ack_before_record,
     "slot from now()": _slot_from_now,
     "skip the ledger check": _no_ledger_check,
+    "foreign keys not seen": _no_foreign_keys,
+    "dependents outside the caps": _own_rows_capped,
+    "more dependents than counted": _no_count_kept_to,
 }
 
 

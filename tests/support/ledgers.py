@@ -10,6 +10,7 @@ from bestbefore.adapters.state.controls import SqlControls
 from bestbefore.adapters.state.database import Database
 from bestbefore.adapters.state.dead_letters import SqlDeadLetters
 from bestbefore.adapters.state.plans import SqlPlanLedger
+from bestbefore.adapters.state.previews import SqlPreviews
 from bestbefore.adapters.state.queue import StateQueue
 from bestbefore.adapters.state.records import SqlRecords
 from bestbefore.adapters.state.upkeep import SqlUpkeepLedger
@@ -26,6 +27,7 @@ def all_sides(database: Database) -> Sides:
         SqlRecords(database),
         SqlUpkeepLedger(database),
         SqlControls(database),
+        SqlPreviews(database),
     )
 
 

@@ -18,7 +18,7 @@ from bestbefore.domain.rows import (
     Walk,
 )
 from bestbefore.ports.objects import KeyRange
-from bestbefore.ports.rows import RowSeen, RowTask, Slice, TableFacts, Whole
+from bestbefore.ports.rows import RowSeen, RowsShown, RowTask, Slice, TableFacts, Whole
 
 SHAPE = "0123456789abcdef"
 
@@ -52,7 +52,10 @@ class MemoryTable:
     def partitions(
         self, source: RowSource, facts: TableFacts, cutoff: datetime, taken: Collection[str]
     ) -> Whole:
-        return Whole([], None)
+        return Whole(())
+
+    def marked(self, source: RowSource, facts: TableFacts, cutoff: datetime) -> Sequence[RowBatch]:
+        return []
 
     def lacking(self, source: RowSource, ended: Sequence[bytes]) -> Collection[bytes]:
         return [id_ for id_ in ended if id_ not in self.completed]
@@ -69,7 +72,7 @@ class MemoryTable:
 
     def slice(
         self, source: RowSource, facts: TableFacts, cutoff: datetime, gap: KeyRange, size: int,
-        most: int, since: str | None = None,
+        most: int, apart: Sequence[tuple[str, str]] = (),
     ) -> Slice:  # fmt: skip
         self.on_slice()
         inside = [
@@ -82,6 +85,11 @@ class MemoryTable:
         old = [number for number in seen if self.rows[number] < cutoff]
         rest = KeyRange(_end(seen[-1]), gap.until) if len(inside) > len(seen) else None
         return Slice(self._cut(old, size), rest, len(seen))
+
+    def show(
+        self, source: RowSource, facts: TableFacts, cutoff: datetime, batch: RowBatch
+    ) -> RowsShown:
+        return RowsShown(f"DELETE {batch.label}", ["memory: tell"])
 
     def kept(self, source: RowSource, facts: TableFacts) -> Mapping[str, int]:
         return {}

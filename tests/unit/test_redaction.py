@@ -43,6 +43,28 @@ def test_the_ends_of_a_row_batch_are_keys() -> None:
     assert found["error"] == f"row {veiled('4711')} is referenced"
 
 
+def test_what_a_run_would_remove_shows_neither_keys_nor_the_folders_they_are_in() -> None:
+    would = {
+        "prefixes": [{"prefix": "exports/acme/", "n": 1}, {"prefix": None, "n": 2}],
+        "stays": [{"reason": "young", "prefixes": [{"prefix": "exports/acme/", "n": 3}]}],
+        "sample": [{"kind": "object", "key": KEY, "why": "oldest"}],
+        "first_batch": [["4711"], ["4720", None]],
+        "statement": "DELETE FROM people WHERE name <= 'O''Neill'",
+        "triggers": ["people: tell"],
+    }
+
+    found = redacted(would)
+
+    assert found == {
+        "prefixes": [{"prefix": veiled("exports/acme/"), "n": 1}, {"prefix": None, "n": 2}],
+        "stays": [{"reason": "young", "prefixes": [{"prefix": veiled("exports/acme/"), "n": 3}]}],
+        "sample": [{"kind": "object", "key": veiled(KEY), "why": "oldest"}],
+        "first_batch": [[veiled("4711")], [veiled("4720"), None]],
+        "statement": veiled(would["statement"]),
+        "triggers": ["people: tell"],
+    }
+
+
 def test_samples_and_reasons_show_no_key() -> None:
     found = redacted({"key": KEY, "eligible": True, "sample": [KEY], "reasons": [f"{KEY} is old"]})
 

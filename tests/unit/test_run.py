@@ -18,9 +18,8 @@ from bestbefore.domain.run import (
 from bestbefore.domain.states import RunState
 
 SLOT = datetime(2026, 7, 1, 2, tzinfo=UTC)
-CALM = Circumstances(Trigger.RUN, approved=False, first=False, moved_from=None, inherited=None)
+CALM = Circumstances(approved=False, first=False, moved_from=None, inherited=None)
 NO_CAPS = Reach()
-AUTOMATIC = [trigger for trigger in Trigger if trigger is not Trigger.PLAN]
 
 
 def run(planned: int, in_scope: int | None = None) -> Run:
@@ -45,11 +44,8 @@ def test_a_calm_run_goes_ahead() -> None:
 
 
 @pytest.mark.parametrize(("planned", "parks"), [(10, False), (11, True)])
-@pytest.mark.parametrize("trigger", list(Trigger))
-def test_more_than_max_deletes_parks_whoever_asked(
-    planned: int, parks: bool, trigger: Trigger
-) -> None:
-    reason = park_reason(run(planned), Reach(max_deletes=10), replace(CALM, trigger=trigger))
+def test_more_than_max_deletes_parks(planned: int, parks: bool) -> None:
+    reason = park_reason(run(planned), Reach(max_deletes=10), CALM)
     assert (reason is not None) == parks
     assert reason in (None, "11 objects selected, max_deletes is 10")
 
@@ -107,16 +103,14 @@ def test_a_fraction_is_one_of_the_policys_own_table() -> None:
     )
 
 
-@pytest.mark.parametrize("trigger", list(Trigger))
-def test_a_row_with_too_many_dependents_parks_whoever_asked(trigger: Trigger) -> None:
-    seen = replace(CALM, trigger=trigger)
+def test_a_row_with_too_many_dependents_parks() -> None:
     invoices = DependentRows("invoices", removed=20_000)
 
-    assert park_reason(rows(2, invoices, most=MOST_DEPENDENTS), NO_CAPS, seen) is None
-    assert park_reason(rows(1, invoices, most=20_000), NO_CAPS, seen) == (
+    assert park_reason(rows(2, invoices, most=MOST_DEPENDENTS), NO_CAPS, CALM) is None
+    assert park_reason(rows(1, invoices, most=20_000), NO_CAPS, CALM) == (
         "one row of shop.orders has 20,000 dependents, more than 10,000 in one transaction"
     )
-    approved = replace(seen, approved=True)
+    approved = replace(CALM, approved=True)
     assert park_reason(rows(1, invoices, most=20_000), NO_CAPS, approved) is None
 
 
@@ -132,18 +126,10 @@ def test_what_selects_nothing_never_parks(reach: Reach) -> None:
     assert park_reason(run(0), reach, seen) is None
 
 
-@pytest.mark.parametrize("trigger", AUTOMATIC)
-def test_a_first_run_parks_above_its_limit(trigger: Trigger) -> None:
-    seen = replace(CALM, trigger=trigger, first=True)
+def test_a_first_run_parks_above_its_limit() -> None:
+    seen = replace(CALM, first=True)
     assert park_reason(run(10_000), NO_CAPS, seen) is None
     assert "first run of version v1" in (park_reason(run(10_001), NO_CAPS, seen) or "")
-
-
-def test_what_a_person_typed_parks_for_caps_and_inheritance_only() -> None:
-    typed = replace(CALM, trigger=Trigger.PLAN, first=True, moved_from="there")
-    assert park_reason(run(10**6), NO_CAPS, typed) is None
-    assert park_reason(run(2), Reach(max_deletes=1), typed) is not None
-    assert park_reason(run(2), NO_CAPS, replace(typed, inherited="because")) == "because"
 
 
 def test_another_target_parks_however_little_is_selected() -> None:
@@ -152,9 +138,7 @@ def test_another_target_parks_however_little_is_selected() -> None:
 
 
 def test_yes_is_an_answer_to_every_reason() -> None:
-    seen = Circumstances(
-        Trigger.RUN, approved=True, first=True, moved_from="there", inherited="because"
-    )
+    seen = Circumstances(approved=True, first=True, moved_from="there", inherited="because")
     assert park_reason(run(10**6), Reach(max_deletes=1, max_fraction=0.0), seen) is None
     assert too_many_reappeared(10**6, 10**6, seen) is None
     assert not seen.may_park(Reach(max_deletes=1))
@@ -169,18 +153,13 @@ def test_a_hundred_or_one_percent_may_reappear(reappeared: int, eligible: int, p
     assert (too_many_reappeared(reappeared, eligible, CALM) is not None) == parks
 
 
-def test_a_person_who_typed_it_knows_what_reappeared() -> None:
-    assert too_many_reappeared(10**6, 10**6, replace(CALM, trigger=Trigger.PLAN)) is None
-
-
-@pytest.mark.parametrize("trigger", list(Trigger))
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("moved", [None, "there"])
 @pytest.mark.parametrize("inherited", [None, "because"])
 @pytest.mark.parametrize("reach", [NO_CAPS, Reach(max_deletes=1), Reach(max_fraction=0.1)])
 def test_whatever_parks_at_the_end_was_not_released_page_by_page(
-    trigger: Trigger, first: bool, moved: str | None, inherited: str | None, reach: Reach
+    first: bool, moved: str | None, inherited: str | None, reach: Reach
 ) -> None:
-    seen = Circumstances(trigger, False, first, moved, inherited)
+    seen = Circumstances(False, first, moved, inherited)
     if park_reason(run(10**6), reach, seen) is not None:
         assert seen.may_park(reach)

@@ -26,6 +26,7 @@ from bestbefore.adapters.state.holds import SqlHolds
 from bestbefore.adapters.state.measures import SqlMeasures
 from bestbefore.adapters.state.outbox import SqlOutbox
 from bestbefore.adapters.state.plans import SqlPlanLedger
+from bestbefore.adapters.state.previews import SqlPreviews
 from bestbefore.adapters.state.proofs import SqlProofs
 from bestbefore.adapters.state.queue import StateQueue
 from bestbefore.adapters.state.records import SqlRecords
@@ -129,6 +130,7 @@ class System:
         self.strays = SqlStrays(self.database)
         self.archives = SqlArchives(self.database)
         self.records = SqlRecords(self.database)
+        self.previews = SqlPreviews(self.database)
         self.measuring = SqlMeasures(self.database)
         self.proofs = SqlProofs(self.database)
         self.holds = SqlHolds(self.database)
@@ -316,8 +318,15 @@ class System:
             self.held,
             lambda policy: self.records.completed_batches(policy.name, _MOST_REMEMBERED),
             self.governed,
+            self._keep_preview,
         )
         return planner if self.traced is None else self.traced.planner(planner)
+
+    def _keep_preview(self, policy: Policy, run: Run) -> None:
+        # Imported here, as it asks this very system.
+        from bestbefore.app.previewing import keep_preview
+
+        keep_preview(self, policy, run)
 
     def place(self, policy: Policy) -> str:
         """Where the store or the database of *policy* is."""
@@ -390,7 +399,7 @@ class System:
             database = Database(f"sqlite:///{Path(folder) / 'scratch.db'}")
             try:
                 database.make_anew()
-                yield Scratch(SqlPlanLedger(database), SqlRecords(database))
+                yield Scratch(SqlPlanLedger(database), SqlRecords(database), SqlPreviews(database))
             finally:
                 database.dispose()
 
@@ -509,6 +518,7 @@ class Scratch:
 
     plans: SqlPlanLedger
     records: SqlRecords
+    previews: SqlPreviews
 
 
 def open_system(

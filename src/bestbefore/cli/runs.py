@@ -5,11 +5,15 @@ from pathlib import Path
 
 import click
 
+from bestbefore.app.previewing import preview_of
+from bestbefore.app.system import System
 from bestbefore.cli.context import emit, opened, verb
 from bestbefore.cli.dependents import dependents_lines
+from bestbefore.cli.previewed import would_text
 from bestbefore.cli.text import counts, printable, rows_text, size, table
 from bestbefore.domain.states import RunState
-from bestbefore.read.documents import Document, run_document, shown_run_document
+from bestbefore.read.documents import Document, run_document
+from bestbefore.read.runs import shown_run_document
 
 
 @click.group()
@@ -32,21 +36,22 @@ def list_(config: Path, as_json: bool, policy: str | None, limit: int) -> None:
 @click.argument("run_id")
 @verb
 def show(config: Path, as_json: bool, run_id: str) -> None:
-    """Show one run: its counts, what came of it, and a sample of its objects or batches."""
+    """Show one run: its rule, its counts, what came of it; of a parked one what it would remove."""
     with opened(config) as system:
-        document = shown_run_document(system.records, run_id)
+        document = _shown(system, run_id)
         rule = system.records.rule(system.records.run(run_id))
     emit(as_json, document, lambda: _show_text(document, rule))
 
 
 @runs.command()
 @click.argument("run_id")
+@click.option("--reason", help="Why, for the record.")
 @verb
-def approve(config: Path, as_json: bool, run_id: str) -> None:
+def approve(config: Path, as_json: bool, run_id: str, reason: str | None) -> None:
     """Release a parked run exactly as `runs show` shows it."""
     with opened(config) as system:
-        system.plans.approve(run_id, system.person, system.clock.now())
-        document = shown_run_document(system.records, run_id)
+        system.plans.approve(run_id, system.person, system.clock.now(), reason or None)
+        document = _shown(system, run_id)
     emit(as_json, document, lambda: f"run {run_id} is {document['state']}")
 
 
@@ -58,8 +63,13 @@ def cancel(config: Path, as_json: bool, run_id: str, reason: str) -> None:
     """End a run: what no worker has in hand stays where it is."""
     with opened(config) as system:
         system.plans.cancel(run_id, reason, system.person, system.clock.now())
-        document = shown_run_document(system.records, run_id)
+        document = _shown(system, run_id)
     emit(as_json, document, lambda: f"run {run_id} is {document['state']}")
+
+
+def _shown(system: System, run_id: str) -> Document:
+    run = system.records.run(run_id)
+    return shown_run_document(system.records, run, preview_of(system, run))
 
 
 def _list_text(documents: list[Document]) -> str:
@@ -82,6 +92,8 @@ def _show_text(document: Document, rule: Mapping[str, object]) -> str:
         f"  slot {document['slot']}, cutoff {document['cutoff']}, started by "
         f"{document['trigger']} at {document['created_at']}",
         f"  looks at {printable(document['target'])}",
+        f"  owner {printable(document['owner'] or '-')}",
+        *(f"  {printable(sentence)}" for sentence in document["rule"]),
         f"  state {document['state']}" + _because(document),
         f"  scanned {numbers['scanned']:,}, in scope {numbers['in_scope']:,}, "
         f"planned {numbers['planned']:,}"
@@ -95,10 +107,23 @@ def _show_text(document: Document, rule: Mapping[str, object]) -> str:
     ]
     if numbers["pruned"]:
         lines.append(f"  {numbers['pruned']:,} of the completed are only in exported evidence")
-    if document["sample"]:
+    if document["would"] is not None:
+        lines += would_text(document["would"]) + _decision(document)
+    elif document["sample"]:
         lines.append("  for example:")
         lines += [f"    {printable(name)}" for name in document["sample"]]
     return "\n".join(lines)
+
+
+def _decision(document: Document) -> list[str]:
+    """What to type next about a run that is parked still."""
+    if document["state"] != RunState.PARKED:
+        return []
+    run_id = document["run_id"]
+    return [
+        f"next: `bestbefore runs approve {run_id}` releases exactly this, "
+        f"`bestbefore runs cancel {run_id}` ends it"
+    ]
 
 
 def _effects(document: Document) -> str:

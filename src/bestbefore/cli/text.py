@@ -5,7 +5,7 @@ from typing import Any
 
 from bestbefore.domain.printable import printable
 
-__all__ = ["counts", "printable", "rows_text", "size", "table"]
+__all__ = ["counts", "moment", "printable", "rows_text", "size", "table"]
 
 _BYTES = ("B", "kB", "MB", "GB", "TB", "PB")
 
@@ -16,6 +16,11 @@ def size(count: float) -> str:
     while count >= 1000 and unit < len(_BYTES) - 1:
         count, unit = count / 1000, unit + 1
     return f"{count:,.0f} {_BYTES[unit]}" if unit == 0 else f"{count:,.1f} {_BYTES[unit]}"
+
+
+def moment(text: str | None) -> str:
+    """An instant of a document, for people."""
+    return "-" if text is None else text.replace("T", " ").replace("Z", " UTC")
 
 
 def counts(numbers: Mapping[str, int]) -> str:

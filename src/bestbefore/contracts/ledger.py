@@ -5,7 +5,7 @@ Subclass `LedgerContract` in a test module and give it a fixture called ``sides`
     @pytest.fixture
     def sides(tmp_path):
         yield Sides(plans=..., work=..., queue=..., dead_letters=..., records=..., upkeep=...,
-                    controls=...)
+                    controls=..., previews=...)
 
     class TestMyLedger(LedgerContract):
         pass

@@ -287,17 +287,13 @@ class PlanningContract:
 
         assert later.state is RunState.PARKED
 
-    def test_a_first_run_parks_unless_a_person_typed_it(self, ledger: Ledger) -> None:
-        reach = Reach(first_run_limit=1)
-        typed = replace(POLICY, name="typed", reach=reach)
-        scheduled = replace(POLICY, name="scheduled", reach=reach)
-
-        by_hand = ledger.plan("a", "b", of=typed, trigger=Trigger.PLAN)
-        by_itself = ledger.plan("a", "b", of=scheduled, trigger=Trigger.RUN)
-
-        assert by_hand.state is RunState.OPEN
-        assert by_itself.state is RunState.PARKED
-        assert "first run of version v1" in (by_itself.reason or "")
+    def test_a_first_run_over_its_limit_parks_whatever_started_it(self, ledger: Ledger) -> None:
+        for trigger in Trigger:
+            of = replace(POLICY, name=trigger, reach=Reach(first_run_limit=1))
+            run = ledger.plan("a", "b", of=of, trigger=trigger)
+            assert run.state is RunState.PARKED
+            assert "first run of version v1" in (run.reason or "")
+        assert ledger.publish() == 0
 
     def test_after_a_released_run_a_version_is_no_longer_new(self, ledger: Ledger) -> None:
         of = replace(POLICY, reach=Reach(first_run_limit=1))
@@ -434,7 +430,7 @@ class PlanningContract:
     def test_pages_of_a_run_that_cannot_park_are_released_as_they_come(
         self, ledger: Ledger
     ) -> None:
-        answer = ledger.answer()
+        answer = ledger.answer(approved=True)
 
         ledger.write(answer, ledger.page(POLICY, ["a"], SLOT, KeyRange("exports/a", None)), SLOT)
 

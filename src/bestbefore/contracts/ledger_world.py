@@ -31,6 +31,7 @@ from bestbefore.ports.ledger import (
     WorkLedger,
 )
 from bestbefore.ports.objects import KeyRange
+from bestbefore.ports.previews import Previews
 from bestbefore.ports.queue import Queue
 from bestbefore.ports.records import OperationFilter, OperationRecord, Records
 from bestbefore.ports.upkeep import UpkeepLedger
@@ -64,6 +65,7 @@ class Sides:
     records: Records
     upkeep: UpkeepLedger
     controls: Controls
+    previews: Previews
     resend: Callable[[Sequence[int], int, datetime], int] | None = None
 
 
@@ -78,6 +80,7 @@ class Ledger:
         self.records = sides.records
         self.upkeep = sides.upkeep
         self.controls = sides.controls
+        self.previews = sides.previews
         self._resend = sides.resend
 
     def answer(

@@ -252,6 +252,21 @@ class RowEffectsContract:
         assert (1, 12_000) in most
         assert sum(rows for rows, _ in most) == 3
 
+    def test_a_second_delivery_tells_what_the_first_one_changed(self, world: RowWorld) -> None:
+        world.run(
+            PARENTS,
+            child("c", "parents", "c_p", "ON DELETE CASCADE"),
+            child("e", "parents", "e_p", "ON DELETE SET NULL"),
+        )
+        world.insert("parents", (1, OLD))
+        world.insert("c", (1, 1))
+        world.insert("e", (1, 1), (2, 1))
+        what = world.task(AUTO)
+        first, again = world.delete(AUTO, what), world.delete(AUTO, what)
+        assert again.replayed
+        assert (again.dependents, again.changed) == (first.dependents, first.changed)
+        assert (plain(again), changed(again)) == ({"c": 1}, {"e": 2})
+
     # -- tables with a policy of their own
 
     @pytest.mark.parametrize("dependents", [None, ("c",)])

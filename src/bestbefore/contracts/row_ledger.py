@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bestbefore.contracts.ledger_world import DAY, LEASE, ME, OLD, SLOT, Ledger, Sides, died
-from bestbefore.domain.failure import FailureClass
+from bestbefore.domain.failure import Failure, FailureClass, GiveUp
 from bestbefore.domain.identity import row_operation
 from bestbefore.domain.known import Known, disposition
 from bestbefore.domain.outcome import Outcome
@@ -24,6 +24,7 @@ from bestbefore.domain.rows import (
     RowSource,
     TableArchive,
     Walk,
+    grown,
 )
 from bestbefore.domain.run import Run
 from bestbefore.domain.selection import Listed
@@ -32,6 +33,7 @@ from bestbefore.ports.ledger import (
     Batched,
     Completed,
     DeadFilter,
+    Died,
     Entry,
     LedgerError,
     Operation,
@@ -244,7 +246,7 @@ class RowLedgerContract:
     def test_slices_of_a_run_that_cannot_park_are_released_as_they_come(
         self, ledger: RowLedger
     ) -> None:
-        answer = ledger.answer(ROWS)
+        answer = ledger.answer(ROWS, approved=True)
 
         rest = KeyRange('["99"]', None)
         first = ledger.write(answer, ledger.page(ROWS, ["0-99"], SLOT, rest), SLOT)
@@ -602,6 +604,25 @@ class RowLedgerContract:
         ledger.record(gone(again))
         (run,) = ledger.records.runs()
         assert ledger.rows(ledger.again(run)) == {"deleted": 100}
+
+    def test_a_redrive_accepts_as_many_rows_of_a_partition_as_its_dead_letter_shows(
+        self, ledger: RowLedger
+    ) -> None:
+        """S-PART-01."""
+        spans = "p0-999", "2000-2099", "p3000-3999"
+        said = Failure(FailureClass.MALFORMED, f"may: {grown(1_000, 1_201)}; it is attached again")
+        partition, rows, other = ledger.only(*spans)
+        ledger.record(*(Died(one, GiveUp(said, one.budget)) for one in (partition, rows)))
+        ledger.record(died(other, FailureClass.MALFORMED))
+        letters = [letter.row for letter in ledger.dead_letters.dead(DeadFilter())]
+
+        assert ledger.dead_letters.redrive(letters, [SLOT] * 3, ME, SLOT) == 3
+
+        planned = [ledger.record_of(span).batch for span in spans]
+        # The words stand for nothing where rows are removed in batches.
+        assert [one.rows for one in planned if one is not None] == [1_201, 100, 1_000]
+        (run,) = ledger.records.runs()
+        assert ledger.again(run).rows == 2_301
 
     def test_a_discarded_batch_keeps_its_rows_and_is_taken_no_more(self, ledger: RowLedger) -> None:
         ledger.plan("0-99")

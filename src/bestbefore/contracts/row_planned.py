@@ -168,8 +168,10 @@ class RowPlannedContract:
     def test_pages_are_released_as_they_come_where_no_other_table_is_touched_or_all_is_approved(
         self, ledger: RowLedger
     ) -> None:
-        page = ledger.page(ROWS, ["0-99"], SLOT)
-        assert ledger.write(ledger.answer(ROWS), page, SLOT).state is RunState.OPEN
+        ledger.plan("0-99", of=ROWS)  # after which no run of this version is its first
+        page = ledger.page(ROWS, ["100-199"], SLOT + DAY / 2)
+        answer = ledger.answer(ROWS, SLOT + DAY / 2)
+        assert ledger.write(answer, page, SLOT + DAY / 2).state is RunState.OPEN
         later = SLOT + DAY
         every = replace(ROWS, version="v2", source=replace(ROWS.rows, dependents=None))
 

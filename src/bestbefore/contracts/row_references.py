@@ -146,13 +146,14 @@ class RowReferencesContract:
             "events", (1, None, OLD), (2, 1, OLD), (3, 2, OLD), (4, 3, NEW), (5, 1, OLD),
             (6, None, OLD), (7, 7, OLD), (8, None, NEW), (9, 8, OLD), (10, 9, None),
         )  # fmt: skip
-        assert go(world, SOURCE) == [5, 6, 7]
+        itself = [7] if world.kind != "mysql" else []  # InnoDB has a row keep itself
+        assert go(world, SOURCE) == [5, 6, *itself]
         seen = world.reader.find(SOURCE, world.reader.describe(SOURCE), CUTOFF, "1")
         assert seen is not None
         assert seen.referenced is not None
         assert seen.referenced.endswith("events")
         narrow = replace(SOURCE, where="id <> 5")
-        assert go(world, narrow) == [6, 7]
+        assert go(world, narrow) == [6, *itself]
 
     def test_a_long_line_of_old_rows_goes_from_its_end_if_not_at_once(
         self, world: RowWorld

@@ -1,5 +1,6 @@
 """Rows of a SQL table: what a policy says about them, and the bounded batches they leave in."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -119,6 +120,20 @@ class RowSource:
 def label_of(first: str, last: str) -> str:
     """See `RowBatch.label`."""
     return f"{first}..{last}"
+
+
+_GROWN = re.compile(r"planned [0-9,]+ rows, found (?P<found>[0-9,]+)(?:;|$)")
+
+
+def grown(planned: int, found: int) -> str:
+    """What an error says of a partition that has more rows than *planned*."""
+    return f"planned {planned:,} rows, found {found:,}"
+
+
+def found_in(error: str) -> int | None:
+    """How many rows an *error* says were found, where it says so as `grown` does."""
+    said = _GROWN.search(error)
+    return None if said is None else int(said["found"].replace(",", ""))
 
 
 class DependentRows(NamedTuple):

@@ -15,7 +15,7 @@ from bestbefore.domain.states import RunState
 class Trigger(StrEnum):
     """What started a run."""
 
-    PLAN = "plan"  # a person typed it: their own decision
+    PLAN = "plan"
     RUN = "run"
     SCHEDULE = "schedule"
     HTTP = "http"
@@ -120,7 +120,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What a run has to be judged by besides its own numbers.
+    """What a run has to be judged by besides its own numbers, whatever started it.
 
     ``first`` is True while no run of its policy version was ever released; ``moved_from`` is the
     target of the newest released run where that was another one; ``inherited`` is why the run
@@ -128,7 +128,6 @@ class Circumstances:
     ``--yes``.
     """
 
-    trigger: Trigger
     approved: bool
     first: bool
     moved_from: str | None
@@ -139,9 +138,8 @@ class Circumstances:
         may remove or change rows of other tables, of which a single row may have too many."""
         if self.approved:
             return False
-        if reach.capped or dependents or self.inherited is not None:
-            return True
-        return self.trigger is not Trigger.PLAN and (self.first or self.moved_from is not None)
+        told = self.inherited is not None or self.moved_from is not None
+        return reach.capped or dependents or told or self.first
 
 
 def park_reason(run: Run, reach: Reach, seen: Circumstances) -> str | None:
@@ -162,8 +160,6 @@ def park_reason(run: Run, reach: Reach, seen: Circumstances) -> str | None:
         )
     if seen.inherited is not None:
         return seen.inherited
-    if seen.trigger is Trigger.PLAN:
-        return None
     if seen.moved_from is not None:
         return f"this run looks at {run.target}, the last released one at {seen.moved_from}"
     if seen.first and run.selected > reach.first_run_limit:
@@ -199,7 +195,7 @@ def too_many_reappeared(reappeared: int, eligible: int, seen: Circumstances) -> 
 
     A few reappear on stores with lagging listings; many mean that the store was restored.
     """
-    if seen.approved or seen.trigger is Trigger.PLAN:
+    if seen.approved:
         return None
     limit = max(100, eligible // 100)
     if reappeared <= limit:

@@ -203,6 +203,12 @@ class RowGround:
         """What people call it."""
         return f"{self.name}/{self.table.name}"
 
+    def leftovers(self) -> Sequence[str]:
+        """What people call those of its tables that are there."""
+        table = self.table
+        tables = (table, table.cascade, table.set_null)
+        return [f"{self.name}/{one.name}" for one in tables if one.exists()]
+
     def source(self) -> RowSource:
         """The policy's source that is about it: batches of ten."""
         return self.table.source()

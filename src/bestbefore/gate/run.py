@@ -146,7 +146,7 @@ class Gate:
         if self._queue is not None and self._queue.exists():
             found.append(self._queue.name)
         found += [ground.place for ground in self._objects if not ground.is_empty()]
-        found += [ground.place for ground in self._rows if ground.table.exists()]
+        found += [place for ground in self._rows for place in ground.leftovers()]
         return found
 
     def clean(self) -> list[str]:

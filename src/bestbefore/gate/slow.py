@@ -91,7 +91,7 @@ class _SlowReader(Otherwise[RowReader]):
 
     def slice(
         self, source: RowSource, facts: TableFacts, cutoff: datetime, gap: KeyRange, size: int,
-        most: int, since: str | None = None,
+        most: int, apart: Sequence[tuple[str, str]] = (),
     ) -> Slice:  # fmt: skip
         self._turn()
-        return self._inner.slice(source, facts, cutoff, gap, size, min(most, _ROWS), since)
+        return self._inner.slice(source, facts, cutoff, gap, size, min(most, _ROWS), apart)

@@ -14,6 +14,7 @@ from bestbefore.domain.known import Disposition, Known
 from bestbefore.domain.outcome import Outcome, Spared
 from bestbefore.domain.pointer import Pointer
 from bestbefore.domain.policy import Policy
+from bestbefore.domain.prefixes import PrefixCounts
 from bestbefore.domain.rows import Effect, RowBatch, Walk
 from bestbefore.domain.run import Circumstances, Run, Trigger
 from bestbefore.domain.selection import Listed
@@ -112,7 +113,8 @@ class PlannedPage:
     ``cursors`` is what is left of every range once this page is written. ``uploads`` counts what
     of ``scanned`` were unfinished uploads. Of a table, ``scanned``, ``in_scope`` and ``protected``
     count rows, ``table`` is its full name as the database writes it, and ``referenced`` says by
-    table how many rows stay because a row of that table refers to them.
+    table how many rows stay because a row of that table refers to them. ``stays`` says of objects
+    that are not eligible, by reason, under which prefixes they are.
     """
 
     asked_at: datetime
@@ -127,6 +129,7 @@ class PlannedPage:
     newest: dict[str, list[Kept]] = field(default_factory=dict)
     referenced: dict[str, int] = field(default_factory=dict)
     table: str | None = None
+    stays: dict[str, PrefixCounts] = field(default_factory=dict)
 
     @property
     def about_rows(self) -> bool:
@@ -185,7 +188,6 @@ class PlanLedger(Protocol):
         self,
         policy: Policy,
         target: str,
-        trigger: Trigger,
         *,
         approved: bool,
         doubt: str | None = None,
@@ -260,8 +262,9 @@ class PlanLedger(Protocol):
         """Give the claim back at once; the stored cursors wait for the next planner."""
         ...
 
-    def approve(self, run_id: str, by: str, now: datetime) -> Run:
-        """Release a parked run exactly as it was shown. Raises LedgerError for any other."""
+    def approve(self, run_id: str, by: str, now: datetime, reason: str | None = None) -> Run:
+        """Release a parked run exactly as it was shown; *reason* is written down with the event.
+        Raises LedgerError for any other run."""
         ...
 
     def cancel(self, run_id: str, reason: str, by: str, now: datetime) -> Run:
@@ -547,7 +550,10 @@ class DeadLetters(Protocol):
         ...
 
     def redrive(self, rows: Sequence[int], due: Sequence[datetime], by: str, now: datetime) -> int:
-        """Send each of *rows* again, with a fresh budget, at its moment. Returns how many."""
+        """Send each of *rows* again, with a fresh budget, at its moment. Returns how many.
+
+        A partition that had more rows than planned is planned with as many as its error shows.
+        """
         ...
 
     def discard(self, rows: Sequence[int], reason: str, by: str, now: datetime) -> int:

@@ -275,6 +275,10 @@ class Records(Protocol):
         """What decided what *run* selects: what its policy version said then, by key."""
         ...
 
+    def place(self, run: Run) -> tuple[str, str]:
+        """The owner of *run*'s policy version, and its bucket or table."""
+        ...
+
     def verification(self, policy: str) -> Verification | None:
         """The last verification of a policy."""
         ...

@@ -26,6 +26,9 @@ from bestbefore.domain.rows import (
 from bestbefore.domain.throttle import Limits, Strain
 from bestbefore.ports.objects import KeyRange
 
+ACCEPTED = frozenset({"foreign-keys-trusted", "row-security-accepted"})
+"""Codes of `TableFacts.notes` that say what a policy accepts without proof. Each run says them."""
+
 
 class TableRefused(Exception):
     """No policy may touch this table as it is. The message says what was found and the remedy."""
@@ -68,12 +71,13 @@ class Slice(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """Partitions that are old as a whole, a batch each (`Walk.PARTITION`). ``until`` is the time
-    before which all rows are left to them, as the database renders it; None where there are none.
+    """Partitions that are removed as a whole, a batch each (`Walk.PARTITION`). ``apart`` are the
+    ranges of time that are left to them, as the database renders both ends; each begins with the
+    first and ends before the second. Rows of other partitions are removed in batches.
     """
 
     batches: Sequence[RowBatch]
-    until: str | None
+    apart: Sequence[tuple[str, str]] = ()
 
 
 class RowsShown(NamedTuple):
@@ -94,6 +98,7 @@ class RowSeen(NamedTuple):
     ``old`` says that its time is before the cutoff, ``wanted`` that the policy's ``where`` holds
     for it, ``referenced`` the table of a row that keeps it. ``undated`` and ``future`` are the
     reasons to keep a row whatever the cutoff. ``dependents`` are removed or changed with it.
+    ``partition`` is the ``first`` of the batch of its partition, where that is removed as a whole.
     """
 
     timestamp: str | None
@@ -103,6 +108,7 @@ class RowSeen(NamedTuple):
     future: bool
     referenced: str | None
     dependents: Sequence[DependentRows] = ()
+    partition: str | None = None
 
 
 class RowReader(Protocol):
@@ -134,17 +140,26 @@ class RowReader(Protocol):
     def partitions(
         self, source: RowSource, facts: TableFacts, cutoff: datetime, taken: Collection[str]
     ) -> Whole:
-        """Range partitions that go as a whole; those whose ``first`` is in *taken* have no batch,
-        and count for ``until`` all the same. Nothing where rows go in batches."""
+        """Range partitions that are removed as a whole; those whose ``first`` is in *taken* have no
+        batch, and count for ``apart`` all the same. Nothing where rows are removed in batches.
+
+        Raises TableRefused where the policy wants that and it has another effect, or is not
+        possible.
+        """
+        ...
+
+    def marked(self, source: RowSource, facts: TableFacts, cutoff: datetime) -> Sequence[RowBatch]:
+        """Partitions that a worker took out of the table to remove them, and that still exist: a
+        batch each, with the rows that are in it now. They have operations already."""
         ...
 
     def slice(
         self, source: RowSource, facts: TableFacts, cutoff: datetime, gap: KeyRange, size: int,
-        most: int, since: str | None = None,
+        most: int, apart: Sequence[tuple[str, str]] = (),
     ) -> Slice:  # fmt: skip
         """The next batches of *gap*: of *size* eligible rows each (the last one may hold fewer),
         from at most *most* rows looked at. No batch and a rest means that nothing was eligible so
-        far. *since* leaves out what is before it, see `Whole`."""
+        far. *apart* are left out, see `Whole`."""
         ...
 
     def show(

@@ -89,12 +89,59 @@ class ScratchRow(NamedTuple):
     note: str
 
 
+class ScratchReference(NamedTuple):
+    """One row that refers to the row ``refers_to`` of a scratch table, or to none any more."""
+
+    id: int
+    refers_to: int | None
+
+
+class ReferringTable(Protocol):
+    """A small table whose rows refer to those of a scratch table by an indexed foreign key."""
+
+    @property
+    def name(self) -> str:
+        """Its name, as it is written in a policy."""
+        ...
+
+    def exists(self) -> bool:
+        """Whether a table, or anything else, has that name."""
+        ...
+
+    def create(self) -> None:
+        """Make it, empty. The scratch table has to be there."""
+        ...
+
+    def insert(self, rows: Sequence[ScratchReference], written_at: datetime) -> None:
+        """Add *rows* in one transaction, all of them with that time."""
+        ...
+
+    def rows(self) -> Sequence[ScratchReference]:
+        """All there are, by number."""
+        ...
+
+    def remove(self) -> None:
+        """Drop it. One that is not there is no error."""
+        ...
+
+
 class ScratchTable(Protocol):
     """A small table of rows with a number, a time and a note, in a user's database."""
 
     @property
     def name(self) -> str:
         """Its name, as it is written in a policy."""
+        ...
+
+    @property
+    def cascade(self) -> ReferringTable:
+        """A table whose rows the database removes with the rows they refer to."""
+        ...
+
+    @property
+    def set_null(self) -> ReferringTable:
+        """A table whose rows stay, and lose their reference, when the row they refer to is
+        removed."""
         ...
 
     def source(self) -> RowSource:
@@ -107,6 +154,20 @@ class ScratchTable(Protocol):
 
     def create(self) -> None:
         """Make it, empty."""
+        ...
+
+    @property
+    def has_partitions(self) -> bool:
+        """Whether `partition` can be used."""
+        ...
+
+    def partition(self, ends: Sequence[datetime]) -> None:
+        """Make it again, empty, with a partition between each two of *ends*, three at most, and a
+        view of the first one."""
+        ...
+
+    def partitions(self) -> Sequence[str]:
+        """The names of its partitions that are there, as parts of it or as tables of their own."""
         ...
 
     def insert(self, rows: Sequence[ScratchRow]) -> None:
@@ -139,7 +200,7 @@ class ScratchTable(Protocol):
         ...
 
     def remove(self) -> None:
-        """Drop it. One that is not there is no error."""
+        """Drop it, and the tables that refer to it before. One that is not there is no error."""
         ...
 
     def close(self) -> None:

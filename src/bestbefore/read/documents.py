@@ -16,12 +16,10 @@ from bestbefore.domain.report import Report
 from bestbefore.domain.rows import DependentRows
 from bestbefore.domain.run import Run
 from bestbefore.domain.states import RunState
-from bestbefore.ports.records import Event, OperationFilter, Records, Tally
+from bestbefore.ports.records import Event, Tally
 
 Document = dict[str, Any]
 Tallies = Mapping[str, Tally]
-
-_SAMPLE = 10
 
 _OF_ROWS = (
     "table",
@@ -193,18 +191,6 @@ def run_evidence_document(
         "rule": dict(rule),
     }
     return {name: document[name] for name in sorted(document)}
-
-
-def shown_run_document(records: Records, run_id: str) -> Document:
-    """A run with what came of it, and a sample of its objects or batches. Raises NotInLedger."""
-    run = records.run(run_id)
-    sample = records.operations(OperationFilter(run_id=run_id), _SAMPLE)
-    document = run_document(run, records.tallies)
-    document["sample"] = [
-        f"{operation.bucket}{' ' if operation.batch else '/'}{operation.key}"
-        for operation in sample
-    ]
-    return document
 
 
 def hold_document(hold: Hold) -> Document:

@@ -11,9 +11,13 @@ from bestbefore.domain.veil import veil_within, veiled
 _KEY = "key"
 _KEYS = ("first", "last", "sample")
 """Lists of keys, or of the texts that a row's key consists of."""
-_BODIES = ("command", "body_base64")
-"""As texts these are messages that nobody could read, so that nobody can say what in them is a key.
-"""
+_ENDS = "first_batch"
+"""A list of such lists."""
+_PREFIXES = "prefixes"
+"""A list of documents with a ``prefix``, which is the beginning of keys."""
+_BODIES = ("command", "body_base64", "statement")
+"""As texts these are messages that could not be read, or SQL with keys in it as the database writes
+them, so that it cannot be told what in them is a key."""
 
 
 def redacted(document: Any) -> Any:
@@ -38,9 +42,18 @@ def _field(name: str, value: Any, keys: tuple[str, ...]) -> Any:
         return veiled(value)
     if name in _BODIES and isinstance(value, str):
         return veiled(value)
+    if name == _ENDS and isinstance(value, list | tuple):
+        return [_field(_KEYS[0], end, keys) for end in value]
+    if name == _PREFIXES and isinstance(value, list | tuple):
+        return [_without_prefix(one) for one in value]
     if name in _KEYS and isinstance(value, list | tuple):
         return [veiled(key) if isinstance(key, str) else _redacted(key, keys) for key in value]
     return _redacted(value, keys)
+
+
+def _without_prefix(one: Mapping[str, Any]) -> dict[str, Any]:
+    prefix = one["prefix"]
+    return dict(one) | {"prefix": None if prefix is None else veiled(prefix)}
 
 
 def _keys_of(document: Mapping[str, Any]) -> Iterator[str]:

@@ -20,6 +20,7 @@ from bestbefore.domain.run import (
     park_reason,
     too_many_reappeared,
 )
+from bestbefore.domain.states import RunState
 from bestbefore.ports.clock import Clock
 from bestbefore.ports.ledger import Answer, PlanLedger, PlanTakenOver, Taken
 from bestbefore.stages.survey import LEASE, Errand, PlanRefused, Stopped, Survey
@@ -44,7 +45,8 @@ class Planner:
     """Plans for the policies of one store or database.
 
     ``governed`` is given a policy and a slot, and says what the policies of other tables remove
-    then, see `bestbefore.domain.rows.Governed`.
+    then, see `bestbefore.domain.rows.Governed`. ``on_parked`` hears of each run that waits for a
+    decision once it is planned; it raises nothing.
     """
 
     ledger: PlanLedger
@@ -57,6 +59,7 @@ class Planner:
     holds: Callable[[Policy], Held] = lambda _: Held()
     ended: Callable[[Policy], Sequence[bytes]] = lambda _: ()
     governed: Callable[[Policy, datetime], Policy] = lambda policy, _: policy
+    on_parked: Callable[[Policy, Run], None] = lambda *_: None
 
     def plan(
         self, policy: Policy, slot: datetime, trigger: Trigger, *, approved: bool = False
@@ -67,7 +70,7 @@ class Planner:
         let the next planner go on; where that one was quicker the run is theirs.
         """
         target = self.survey.target(policy, self.clock.now())
-        doubt = self._doubt(policy, trigger)
+        doubt = self._doubt(policy)
         before = self._answer(self.ledger, policy, slot, target, trigger, approved, doubt)
         if before.claim is None:
             return Planned(before.run, repeated=True, approved=before.approved_now)
@@ -83,8 +86,8 @@ class Planner:
                 *, approved: bool = False) -> Run:  # fmt: skip
         """Draw the plan of *slot* into *scratch*, compared with this ledger, which is only read."""
         target = self.survey.target(policy, self.clock.now())
-        doubt = self._doubt(policy, trigger)
-        seen = self.ledger.circumstances(policy, target, trigger, approved=approved, doubt=doubt)
+        doubt = self._doubt(policy)
+        seen = self.ledger.circumstances(policy, target, approved=approved, doubt=doubt)
         before = self._answer(scratch, policy, slot, target, trigger, approved, doubt)
 
         def known(operation_ids: Sequence[bytes]) -> Mapping[bytes, Known]:
@@ -118,10 +121,8 @@ class Planner:
             doubt=doubt,
         )
 
-    def _doubt(self, policy: Policy, trigger: Trigger) -> str | None:
-        """Why a person should look first; a person who typed `plan` is looking."""
-        if trigger is Trigger.PLAN:
-            return None
+    def _doubt(self, policy: Policy) -> str | None:
+        """Why someone should look first."""
         return self.survey.doubt(policy, partial(self.ended, policy))
 
     def _go_on(self, policy: Policy, before: Answer, target: str) -> Run:
@@ -136,6 +137,8 @@ class Planner:
         run = self._scan(policy, before, self.ledger.known, taken)
         about = {"run_id": run.run_id, "policy": policy.name}
         log.info("run %s: %d scanned, %d planned", run.state, run.scanned, run.planned, extra=about)
+        if run.state is RunState.PARKED:
+            self.on_parked(policy, run)
         return run
 
     def _scan(

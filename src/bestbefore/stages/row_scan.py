@@ -24,7 +24,7 @@ from bestbefore.domain.sizing import Batches, planned_size
 from bestbefore.domain.skew import clock_problem
 from bestbefore.ports.ledger import Claim, Entry, PlannedPage
 from bestbefore.ports.objects import KeyRange
-from bestbefore.ports.rows import RowReader, Slice, TableFacts, TableRefused
+from bestbefore.ports.rows import ACCEPTED, RowReader, Slice, TableFacts, TableRefused
 from bestbefore.ports.threads import Threads
 from bestbefore.stages.patience import patiently
 from bestbefore.stages.survey import LEASE, Errand, PlanRefused, Stopped
@@ -119,6 +119,8 @@ class RowScan:
         ask = partial(self._patiently, claim)
         facts = ask(lambda: self.reader.describe(source, walk))
         begins = cursors is None
+        if begins:
+            self._warn(facts)
         if cursors is None:
             ends = [(batch.first, batch.last) for batch in taken]
             cursors = ask(lambda: self.reader.gaps(source, facts, ends))
@@ -128,7 +130,10 @@ class RowScan:
         began = self.errand.clock.now()
         page = _Gathered(began)
         if begins:
-            page.add(Slice(whole.batches, None, sum(batch.rows for batch in whole.batches)))
+            batches = list(whole.batches)
+            if self.errand.verifies:
+                batches += ask(lambda: self.reader.marked(source, facts, run.cutoff))
+            page.add(Slice(batches, None, sum(batch.rows for batch in batches)))
         first = self._kept(claim, facts) if begins else PlannedPage(page.began, left)
         first.table = facts.table
         if not left:
@@ -137,7 +142,7 @@ class RowScan:
             gap = left[0]
             found = ask(
                 lambda gap=gap, size=size: self.reader.slice(  # type: ignore[misc]
-                    source, facts, run.cutoff, gap, size, _MOST_LOOKED_AT, whole.until
+                    source, facts, run.cutoff, gap, size, _MOST_LOOKED_AT, whole.apart
                 )
             )
             page.add(found)
@@ -152,6 +157,13 @@ class RowScan:
                 first = PlannedPage(page.began, left)
             if self.errand.stopping():
                 raise Stopped
+
+    def _warn(self, facts: TableFacts) -> None:
+        """Say with each run what the policy accepts without proof."""
+        about = {"policy": self.errand.policy.name}
+        for note in facts.notes:
+            if note.code in ACCEPTED:
+                log.warning("%s; to end that: %s", note.message, note.remedy, extra=about)
 
     def pointer(self) -> Pointer | None:
         return None

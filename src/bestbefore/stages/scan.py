@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
@@ -18,6 +19,7 @@ from bestbefore.domain.identity import ObjectIds, upload_operation
 from bestbefore.domain.known import Disposition, Known, disposition
 from bestbefore.domain.pointer import Pointer
 from bestbefore.domain.policy import Policy
+from bestbefore.domain.prefixes import PrefixCounts
 from bestbefore.domain.run import Run
 from bestbefore.domain.selection import (
     HOLD,
@@ -137,6 +139,8 @@ class ObjectScan:
                 continue
             kept.add(entry.operation_id)
             drawn.protected[reason] = drawn.protected.get(reason, 0) + 1
+            prefix = self.errand.policy.objects.prefix
+            _note_what_stays(drawn, prefix, reason, entry.item.key, entry.item.size)
         drawn.entries = [entry for entry in drawn.entries if entry.operation_id not in kept]
 
     def _tags(self, keys: Sequence[str]) -> Mapping[str, Tags]:
@@ -244,10 +248,13 @@ class _Drawing:
         held = self._held.over if self._held.holds else None
         asked_at = min(asked.asked_at for asked in pages)
         drawn = PlannedPage(asked_at, left)
+        stays = partial(_note_what_stays, drawn, self._source.prefix)
         eligible: dict[bytes, Listed] = {}
         for item in chain.from_iterable(asked.page.items for asked in pages):
             drawn.scanned += 1
             verdict = judge(item)
+            if verdict is not Verdict.ELIGIBLE:
+                stays(verdict, item.key, item.size)
             if verdict is Verdict.OUTSIDE:
                 continue
             drawn.in_scope += 1
@@ -258,6 +265,7 @@ class _Drawing:
                     eligible[operation_id] = item
                 else:
                     drawn.protected[HOLD] = drawn.protected.get(HOLD, 0) + 1
+                    stays(HOLD, item.key, item.size)
             elif verdict is Verdict.REFUSED:
                 drawn.refused += 1
             elif verdict in PROTECTIVE:
@@ -300,6 +308,7 @@ class _Drawing:
             reason = HOLD if held else verdict
             drawn.protected[reason] = drawn.protected.get(reason, 0) + 1
         if held or verdict is not Verdict.ELIGIBLE:
+            _note_what_stays(drawn, self._source.prefix, HOLD if held else verdict, upload.key, 0)
             return None
         policy = self._policy
         return bytes.fromhex(
@@ -326,3 +335,9 @@ class _Drawing:
             if group is not None:
                 kept = Kept(item.last_modified, item.key, operation_id)
                 drawn.newest.setdefault(group, []).append(kept)
+
+
+def _note_what_stays(drawn: PlannedPage, prefix: str, reason: str, key: str, size: int) -> None:
+    """Count one key that stays. What is not even under *prefix* is none of this policy's."""
+    if key.startswith(prefix):
+        drawn.stays.setdefault(reason, PrefixCounts(prefix)).add(key, size)

@@ -30,7 +30,8 @@ class Errand:
     """One scan of one policy: what to compare with, what to write to, and who is told.
 
     ``known`` and ``taken`` ask the ledger that the scan is compared with, which for a preview is
-    not the one that it writes to; ``taken`` is given the slot.
+    not the one that it writes to; ``taken`` is given the slot. One that ``verifies`` also finds
+    what workers have begun to remove and not ended.
     """
 
     policy: Policy
@@ -42,6 +43,7 @@ class Errand:
     on_page: Callable[[Run], None]
     stopping: Callable[[], bool]
     held: Held
+    verifies: bool = False
 
 
 class Scanning(Protocol):

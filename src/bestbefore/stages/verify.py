@@ -47,8 +47,11 @@ def verify(
         return {id_: one for id_, one in known(operation_ids).items() if one.held}
 
     scan = survey.scan(
-        Errand(policy, scratch, waiting, lambda _: [], clock, spread, on_page, stopping, held)
-    )
+        Errand(
+            policy, scratch, waiting, lambda _: [], clock, spread, on_page, stopping, held,
+            verifies=True,
+        )
+    )  # fmt: skip
     scan.run(answer.claim, answer.run, None)
     pointer = scan.pointer()
     return scratch.conclude(

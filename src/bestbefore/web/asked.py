@@ -60,6 +60,12 @@ class PlanAsked(Asked):
     slot: Moment | None = None
 
 
+class Approve(Asked):
+    """Why a run is approved, for the record."""
+
+    reason: Reason | None = None
+
+
 class Cancel(Asked):
     """Why a run is cancelled."""
 

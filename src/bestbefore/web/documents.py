@@ -85,11 +85,73 @@ class Runs(Shown):
     next: str | None = Field(examples=[None])
 
 
-class ShownRun(Run):
-    """A run with what came of it, and a sample of its objects or batches. A run over a table also
-    has its ``rows``, and by table the ``dependents`` that were removed with them and the
-    ``dependents_changed``."""
+class Under(Shown):
+    """What is under one prefix and under no longer one of the same list; the last entry may have
+    null as prefix and counts all others."""
 
+    prefix: str | None = Field(examples=["exports/2026-05/"])
+    n: int = Field(examples=[420])
+    bytes: int = Field(examples=[1_048_576])
+
+
+class Stay(Shown):
+    """What stays for one reason: the prefixes that hold most of it, or the tables whose rows refer
+    to it."""
+
+    reason: str = Field(examples=["young"])
+    n: int = Field(examples=[310])
+    prefixes: list[Under]
+    tables: list[dict[str, Any]] = Field(examples=[[]])
+
+
+class Would(Shown):
+    """What a run would remove: ``n`` objects or rows. Of rows ``bytes`` is null, ``newest`` is the
+    time of the oldest row in the newest batch, and ``statement`` is what the first batch
+    executes, null where the database did not answer."""
+
+    n: int = Field(examples=[1_250])
+    bytes: int | None = Field(examples=[3_145_728])
+    oldest: str | None = Field(examples=["2026-01-01T02:00:00Z"])
+    newest: str | None = Field(examples=["2026-05-31T02:00:00Z"])
+    prefixes: list[Under]
+    stays: list[Stay]
+    sample: list[dict[str, Any]] = Field(
+        examples=[
+            [
+                {
+                    "kind": "object",
+                    "key": "exports/2026-05/customer-1842.json",
+                    "size": 2_516,
+                    "last_modified": "2026-05-31T02:00:00Z",
+                    "why": "newest",
+                }
+            ]
+        ]
+    )
+    first_batch: list[list[str | None]] = Field(examples=[[]])
+    statement: str | None = Field(examples=[None])
+    triggers: list[str] = Field(examples=[[]])
+
+
+class ShownRun(Run):
+    """A run with its rule, what came of it, and examples. ``would`` is what a run that parked was
+    about to remove, null for others. A run over a table also has its ``rows``, and by table the
+    ``dependents`` that were removed with them and the ``dependents_changed``."""
+
+    owner: str | None = Field(examples=["growth-team"])
+    action: str = Field(examples=["delete"])
+    rule: list[str] = Field(
+        examples=[
+            [
+                "Objects in weekly-digests/exports/ in the store exports that are older than 30d "
+                "are deleted."
+            ]
+        ]
+    )
+    last_released: dict[str, Any] | None = Field(
+        examples=[{"run_id": "9a1d2c9e40ab", "slot": "2026-06-30T02:00:00Z", "n": 1_180}]
+    )
+    would: Would | None
     outcomes: dict[str, int] = Field(examples=[{"deleted": 1_247}])
     retried: dict[str, int] = Field(examples=[{"transient": 2}])
     republished: int = Field(examples=[0])

@@ -4,11 +4,14 @@ from fastapi import APIRouter
 
 from bestbefore.app import holding, pausing
 from bestbefore.app.discarding import discarded
+from bestbefore.app.system import System
 from bestbefore.ports.ledger import DeadFilter
-from bestbefore.read.documents import Document, hold_document, shown_run_document
+from bestbefore.read.documents import Document, hold_document
+from bestbefore.read.runs import shown_run_document
 from bestbefore.stages.redrive import redrive as send_again
 from bestbefore.web import documents
 from bestbefore.web.asked import (
+    Approve,
     Cancel,
     Discard,
     HoldAsked,
@@ -29,11 +32,14 @@ _UNKNOWN = documented(404)
 
 
 @routes.post("/runs/{run_id}/approve", response_model=documents.ShownRun, responses=_UNKNOWN)
-def approve(desk: Here, caller: Operator, run_id: RunPath) -> Document:
+def approve(
+    desk: Here, caller: Operator, run_id: RunPath, asked: Approve | None = None
+) -> Document:
     """Release a parked run exactly as it is shown."""
     system = desk.system
-    system.plans.approve(run_id, caller.name, system.clock.now())
-    return shown_run_document(system.records, run_id)
+    reason = (asked or Approve()).reason
+    system.plans.approve(run_id, caller.name, system.clock.now(), reason)
+    return _shown(system, run_id)
 
 
 @routes.post("/runs/{run_id}/cancel", response_model=documents.ShownRun, responses=_UNKNOWN)
@@ -42,7 +48,7 @@ def cancel(desk: Here, caller: Operator, run_id: RunPath, asked: Cancel | None =
     system = desk.system
     reason = (asked or Cancel()).reason
     system.plans.cancel(run_id, reason, caller.name, system.clock.now())
-    return shown_run_document(system.records, run_id)
+    return _shown(system, run_id)
 
 
 @routes.post("/dead-letters/redrive", response_model=documents.Redriven)
@@ -109,6 +115,11 @@ def resume_all(desk: Here, caller: Operator) -> Document:
 def resume(desk: Here, caller: Operator, policy: PolicyPath) -> Document:
     """Lift the pause of one policy."""
     return pausing.resume(desk.system, policy, caller.name)
+
+
+def _shown(system: System, run_id: str) -> Document:
+    run = system.records.run(run_id)
+    return shown_run_document(system.records, run, system.previews.find(run))
 
 
 def _filter(asked: Which) -> DeadFilter:

@@ -14,9 +14,9 @@ from bestbefore.read.documents import (
     event_document,
     hold_document,
     run_document,
-    shown_run_document,
 )
 from bestbefore.read.operations import evidence_document, shown_dead_letter_document
+from bestbefore.read.runs import shown_run_document
 from bestbefore.read.strays import dead_letter_documents, stray_document
 from bestbefore.stages.survey import Stopped
 from bestbefore.web import documents
@@ -79,8 +79,11 @@ def runs(
 
 @routes.get("/runs/{run_id}", response_model=documents.ShownRun, responses=_UNKNOWN)
 def run(desk: Here, _: Reader, run_id: RunPath) -> Document:
-    """One run: its counts, what came of it, and a sample of its objects or batches."""
-    return shown_run_document(desk.system.records, run_id)
+    """One run: its rule, its counts, what came of it, and of one that parked what it would
+    remove."""
+    system = desk.system
+    found = system.records.run(run_id)
+    return shown_run_document(system.records, found, system.previews.find(found))
 
 
 @routes.get("/operations/{operation_id}", response_model=documents.Operation, responses=_UNKNOWN)

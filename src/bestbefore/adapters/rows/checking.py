@@ -12,7 +12,6 @@ from bestbefore.adapters.rows.references import Reference, references
 from bestbefore.adapters.rows.slices import cut
 from bestbefore.adapters.rows.table import Target
 from bestbefore.domain.finding import Finding, Level
-from bestbefore.domain.rows import RowSource
 from bestbefore.ports.objects import KeyRange
 from bestbefore.ports.rows import TableFacts
 
@@ -21,15 +20,10 @@ _SOME = 50_000
 
 
 def findings(
-    connection: sa.Connection,
-    source: RowSource,
-    target: Target,
-    facts: TableFacts,
-    cutoff: datetime,
+    connection: sa.Connection, target: Target, facts: TableFacts, cutoff: datetime
 ) -> Iterator[Finding]:
     """See `RowReader.check`."""
     yield from facts.notes
-    yield from _trusted(source, target)
     yield from _references(connection, target, target.table, set())
     yield from _kept(connection, target, cutoff)
     removed, changed = target.node.tables()
@@ -40,26 +34,6 @@ def findings(
             f"the database runs triggers or rules of its own with each DELETE of "
             f"{target.table}, whose effects cannot be counted: {'; '.join(found)}",
             "nothing to do if they are meant to run; rows they keep are counted as blocked",
-        )
-
-
-def _trusted(source: RowSource, target: Target) -> Iterator[Finding]:
-    """What the policy accepts without proof."""
-    if source.trusts_foreign_keys:
-        yield Finding(
-            "foreign-keys-trusted",
-            Level.WARNING,
-            f'{target.table}: foreign_keys_seen = "trust", so that rows of tables whose foreign '
-            "keys this user cannot see may be removed or changed uncounted",
-            "grant what shows all foreign keys, and remove it",
-        )
-    if source.accepts_row_security:
-        yield Finding(
-            "row-security-accepted",
-            Level.WARNING,
-            f'{target.table}: row_security = "accept", so that rows which this role does not see '
-            "stay, and are not reported",
-            "give the role a policy for all rows, and remove it",
         )
 
 

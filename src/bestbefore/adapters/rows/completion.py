@@ -22,6 +22,10 @@ from bestbefore.ports.rows import RowTask
 
 _IDS_AT_A_TIME = 500
 
+_CHANGED = "changed"
+"""Under this name the record has changed rows by table, beside the tables that lost rows: their
+full names have a dot. A column of its own would have to be added to tables that others own."""
+
 _ID = sa.CHAR(64).with_variant(
     mysql.CHAR(64, charset="ascii", collation="ascii_bin"), "mysql", "mariadb"
 )
@@ -137,7 +141,7 @@ def amend(connection: sa.Connection, records: sa.Table, task: RowTask, effect: E
         .values(
             {
                 "rows": effect.rows,
-                "dependents": json.dumps(dict(effect.dependents), sort_keys=True),
+                "dependents": _written(effect),
                 "archived": effect.archived,
                 "blocked": effect.blocked,
             }
@@ -161,8 +165,16 @@ def read(
     if found is None:
         return None
     rows, dependents, archived, blocked, by = found
-    effect = Effect(outcome(rows, archived), rows, json.loads(dependents), archived, blocked)
-    return effect, by
+    removed = json.loads(dependents)
+    changed = removed.pop(_CHANGED, {})
+    end = outcome(rows, archived)
+    return Effect(end, rows, removed, archived, blocked, changed=changed), by
+
+
+def _written(effect: Effect) -> str:
+    """What an effect did beside its rows, as the record has it."""
+    changed = {_CHANGED: dict(effect.changed)} if effect.changed else {}
+    return json.dumps({**effect.dependents, **changed}, sort_keys=True)
 
 
 def outcome(rows: int, archived: int) -> Outcome:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.sql.util import ClauseAdapter
 
+from bestbefore.adapters.rows.dialects import dialect_of
 from bestbefore.adapters.rows.keys import Key, chosen, deleted
 from bestbefore.adapters.rows.references import Allowance, Catalog, Reference, id_of
 from bestbefore.domain.failure import Failure, FailureClass
@@ -68,10 +69,14 @@ class Node:
     @property
     def columns(self) -> list[sa.Column[Any]]:
         """What has to be known of a row: its identity, then what is referred to."""
-        into = [branch.reference for branch in self.branches]
-        inward = (*into, *self.own, *self.guards, *self.changes)
-        needed = [column for reference in inward for column in reference.needed]
+        needed = [column for reference in self.inward for column in reference.needed]
         return list(dict.fromkeys([*self.identity, *needed]))
+
+    @property
+    def inward(self) -> "tuple[Reference, ...]":
+        """Every foreign key that something has to be looked at for."""
+        into = [branch.reference for branch in self.branches]
+        return (*into, *self.own, *self.guards, *self.changes)
 
     def tables(self) -> "tuple[list[sa.Table], list[sa.Table]]":
         """The tables that lose rows, this one first, and those that lose references."""
@@ -160,6 +165,7 @@ class Sweep:
         self._connection = connection
         self._lock = lock
         self._selected = selected
+        self._dialect = dialect_of(connection)
         self._most = None if counted is None else {one.table: one for one in counted}
         self._changed: dict[str, set[Key]] = {}
         self.removed: Counter[str] = Counter()
@@ -238,6 +244,18 @@ class Sweep:
             found += self._connection.execute(count).scalar_one()
         return found
 
+    def _lock_entries(self, node: Node, rows: Sequence[Key]) -> None:
+        """Keep other sessions from referring to *rows* from now on, where their lock alone does
+        not: a foreign key to another key than the primary one looks at the index of that."""
+        for reference in node.inward:
+            if reference.entries is None:
+                continue
+            values = node.project(rows, reference.referred)
+            for condition in chosen(self._connection, reference.referred, values):
+                entries = sa.select(sa.literal(1)).select_from(node.table).where(condition)
+                walked = self._dialect.walking(entries, node.table, reference.entries)
+                self._connection.execute(walked.with_for_update()).fetchall()
+
     def refuse_guarded(self, node: Node, rows: Sequence[Key]) -> None:
         """Raise StoreError where the database would remove or change rows of tables that are not
         allowed to lose any."""
@@ -265,6 +283,7 @@ class Sweep:
                 raise StoreError(_not_allowed(node, reference))
 
     def _clear(self, node: Node, rows: Sequence[Key]) -> None:
+        self._lock_entries(node, rows)
         self.refuse_guarded(node, rows)
         for reference, child, stays in node.branches:
             for condition in self._referring_to(node, reference, rows):

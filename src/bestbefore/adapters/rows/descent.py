@@ -23,13 +23,14 @@ def some_stay_below(
     goes: Condition,
 ) -> Condition:
     """Whether *goes* does not hold for some row that refers to a row of *table* by *own*, over any
-    number of steps. A row that refers to itself does not keep itself."""
+    number of steps. A row that refers to itself keeps itself only where the database has it so."""
     needed = {*key, *(column for ref in own for column in (*ref.columns, *ref.needed))}
     columns = [column for column in table.c if column in needed]
     rows = sa.select(*columns, sa.case((goes, 1), else_=0).label("goes")).select_from(table)
     if dialect.asks_recursively:
         return _recursively(table, key, own, rows)
-    return _spelt_out(table, key, own, rows, _DEPTH)
+    firm = [ref for ref in own if dialect.keeps_itself and not ref.silent]
+    return _spelt_out(table, key, own, firm, rows, _DEPTH)
 
 
 def _recursively(
@@ -48,13 +49,20 @@ def _recursively(
 
 
 def _spelt_out(
-    above: Any, key: Sequence[sa.Column[Any]], own: Sequence["Reference"], rows: Any, depth: int
+    above: Any,
+    key: Sequence[sa.Column[Any]],
+    own: Sequence["Reference"],
+    firm: Sequence["Reference"],
+    rows: Any,
+    depth: int,
 ) -> Condition:
+    """*firm* are those of *own* by which a row keeps itself: without an end to that, it stays."""
     child = rows.subquery(f"below_{depth}")
-    refers = sa.select(sa.literal(1)).select_from(child).where(_refers(child, above, key, own))
+    linked = sa.or_(_refers(child, above, key, own), *(ref.refers(child, above) for ref in firm))
+    refers = sa.select(sa.literal(1)).select_from(child).where(linked)
     if not depth:
         return refers.correlate(above).exists()
-    stays = sa.or_(child.c.goes == 0, _spelt_out(child, key, own, rows, depth - 1))
+    stays = sa.or_(child.c.goes == 0, _spelt_out(child, key, own, firm, rows, depth - 1))
     return refers.where(stays).correlate(above).exists()
 
 

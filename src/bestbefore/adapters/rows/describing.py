@@ -7,7 +7,7 @@ from sqlalchemy.schema import CreateIndex
 
 from bestbefore.adapters.rows.archive_table import unarchived
 from bestbefore.adapters.rows.kinds import look_at_values
-from bestbefore.adapters.rows.partitions import fate
+from bestbefore.adapters.rows.partitions import decided, refused
 from bestbefore.adapters.rows.references import references, refuse_unrelated
 from bestbefore.adapters.rows.slices import looked_at
 from bestbefore.adapters.rows.table import Target, reflect
@@ -27,7 +27,7 @@ def described(
     """See `RowReader.describe`."""
     target = reflect(connection, source, walk)
     refuse_unrelated(connection, target.dialect, source, target.table, target.allowed)
-    fate(connection, source, target)  # or it is refused
+    refused(source, decided(connection, source, target))
     now = target.dialect.now(connection)
     if not source.allow_full_scan:
         target.dialect.walks(connection)
@@ -35,6 +35,7 @@ def described(
         _refuse_full_scan(connection, source, target, slice_)
     notes = [
         *target.dialect.notes(connection),
+        *_trusted(connection, source, target),
         *look_at_values(connection, target.times, source),
         _order(target),
         *_lost(connection, source, target),
@@ -73,6 +74,30 @@ def index_ddl(connection: sa.Connection, table: sa.Table, columns: list[sa.Colum
     copy = table.to_metadata(sa.MetaData())
     index = sa.Index(f"{table.name}_{names[0]}", *(copy.c[name] for name in names))
     return " ".join(str(CreateIndex(index).compile(dialect=connection.dialect)).split())
+
+
+def _trusted(connection: sa.Connection, source: RowSource, target: Target) -> Iterator[Finding]:
+    """What the policy accepts although it cannot be seen."""
+    dialect, table = target.dialect, target.table
+    there = str(table.schema), table.name
+    if source.trusts_foreign_keys:
+        hidden = dialect.hidden_foreign_keys(connection, *there)
+        if hidden is not None:
+            yield Finding(
+                "foreign-keys-trusted",
+                Level.WARNING,
+                f'{table}: foreign_keys_seen = "trust", so rows of tables whose foreign keys this '
+                f"user cannot see may be removed or changed uncounted: {hidden}",
+                "grant that, and remove the key",
+            )
+    if source.accepts_row_security and dialect.row_security(connection, *there):
+        yield Finding(
+            "row-security-accepted",
+            Level.WARNING,
+            f'{table}: row_security = "accept", so rows that this role does not see stay, and are '
+            "not reported",
+            "give the role a policy for all rows, and remove the key",
+        )
 
 
 def _lost(connection: sa.Connection, source: RowSource, target: Target) -> Iterator[Finding]:

@@ -126,6 +126,14 @@ class Dialect(ABC):
     asks_recursively = True
     """Whether a recursive question can be asked about each row of a statement."""
 
+    keeps_itself = False
+    """Whether a row that refers to itself, by a foreign key that removes or changes nothing, cannot
+    be deleted."""
+
+    locks_entries = False
+    """Whether a row that is locked can still be referred to by another key than its primary one,
+    as only the entries of the indexes that were read are locked."""
+
     times_are_text = False
     """Whether there are no types for times, so that all of them are written as text."""
 
@@ -140,6 +148,12 @@ class Dialect(ABC):
 
     def walks(self, connection: sa.Connection) -> None:  # noqa: B027  (most need no telling)
         """Have the rest of this transaction use indexes wherever there are some."""
+
+    joins_ranges = False
+    """Whether a join has to be told the range of what it looks for, so that it reads no more."""
+
+    def joins(self, connection: sa.Connection) -> None:  # noqa: B027  (most need no telling)
+        """Have the rest of this transaction join along indexes."""
 
     @abstractmethod
     def place(self, connection: sa.Connection) -> str:

@@ -73,6 +73,8 @@ class Mariadb(MariadbCatalog):
     """MariaDB 10.6 and newer, MySQL 8 and newer, through PyMySQL."""
 
     asks_recursively = False
+    keeps_itself = True
+    locks_entries = True
 
     def engine(self, url: sa.URL, access: Access) -> sa.Engine:
         seconds = access.statement + _ANSWER_SECONDS

@@ -5,13 +5,15 @@ A partition is told by its OID, as its name can be given to another table.
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from bestbefore.adapters.rows.references import references
+from bestbefore.adapters.rows import marks
+from bestbefore.adapters.rows.catalog import partition_tree
+from bestbefore.adapters.rows.catalog.partition_tree import Obstacle
 from bestbefore.adapters.rows.table import Target
 from bestbefore.domain.rows import Partitions, RowBatch, RowSource, TimestampKind, Walk
 from bestbefore.ports.rows import TableRefused, Whole
@@ -29,16 +31,14 @@ _BY_TIME = sa.text("""
     WHERE n.nspname = :schema AND c.relname = :table AND p.partstrat = 'r' AND p.partnatts = 1
         AND p.partattrs[0] = a.attnum
 """)
+# One whose detachment was begun, and not ended, is no part of the table for any new statement.
 _PARTITIONS = sa.text("""
     SELECT c.oid, n.nspname, c.relname, pg_catalog.pg_get_expr(c.relpartbound, c.oid)
     FROM pg_catalog.pg_inherits i
     JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-    WHERE i.inhparent = :parent ORDER BY c.oid
-""")
-_TRIGGERED = sa.text("""
-    SELECT EXISTS (SELECT FROM pg_catalog.pg_trigger WHERE tgrelid = :parent
-        AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 8 <> 0)
+    WHERE i.inhparent = :parent AND coalesce(to_jsonb(i) ->> 'inhdetachpending', 'false') = 'false'
+    ORDER BY c.oid
 """)
 
 
@@ -61,13 +61,26 @@ class Old(NamedTuple):
 
     @property
     def end(self) -> str:
-        """Both ends of its batch: a JSON array of the OID and the name."""
-        names = [str(self.oid), f"{self.schema}.{self.name}"]
-        return json.dumps(names, ensure_ascii=False, separators=(",", ":"))
+        """Both ends of its batch."""
+        return end_of(self.oid, self.schema, self.name)
+
+
+class Decision(NamedTuple):
+    """What becomes of old partitions: ``how`` is `Partitions.DROP` or `Partitions.DETACH`, and None
+    where rows are removed in batches. ``obstacle`` says why, where the policy's own words do not.
+    """
+
+    how: Partitions | None
+    obstacle: Obstacle | None = None
+
+
+def end_of(oid: int, schema: str, name: str) -> str:
+    """Both ends of a partition's batch: a JSON array of its OID and its name."""
+    return json.dumps([str(oid), f"{schema}.{name}"], ensure_ascii=False, separators=(",", ":"))
 
 
 def oid_in(end: str) -> int:
-    """The OID in an `Old.end`."""
+    """The OID in an `end_of`."""
     return int(json.loads(end)[0])
 
 
@@ -79,32 +92,95 @@ def whole(
     taken: Collection[str],
 ) -> Whole:
     """See `RowReader.partitions`. Raises TableRefused."""
-    if fate(connection, source, target) is None:
-        return Whole((), None)
+    decision = refused(source, decided(connection, source, target))
+    if decision.how is None:
+        return Whole(())
     partitions = list(old(connection, target, cutoff))
-    batches = [_batch(connection, target, one) for one in partitions if one.end not in taken]
-    return Whole(tuple(batches), _latest(connection, target, [one.until for one in partitions]))
+    kept = obstacles(connection, decision, [one.oid for one in partitions])
+    for one in partitions:
+        refuse_kept(source, f"{one.schema}.{one.name}", kept.get(one.oid, ()))
+    # What was planned stays planned; its worker finds out what is in the way by now.
+    apart = [one for one in partitions if one.oid not in kept or one.end in taken]
+    batches = [_batch(connection, target, one) for one in apart if one.end not in taken]
+    return Whole(tuple(batches), _joined(apart))
 
 
-def fate(connection: sa.Connection, source: RowSource, target: Target) -> Partitions | None:
-    """What becomes of old partitions, `Partitions.DROP` or `Partitions.DETACH`; None where rows go
-    in batches. Raises TableRefused where *source* wants partitions to go that must not."""
+def marked(
+    connection: sa.Connection, source: RowSource, target: Target, cutoff: datetime
+) -> Iterator[RowBatch]:
+    """See `RowReader.marked`."""
+    if connection.dialect.name != "postgresql":
+        return
+    for found in marks.left_over(connection, source, target):
+        table = sa.table(found.name, schema=found.schema)
+        rows = connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+        if rows:
+            # What was marked by 0.1 does not say how old it is.
+            since = found.mark.since
+            oldest = cutoff if since is None else _read(connection, target, since)
+            end = end_of(found.oid, found.schema, found.name)
+            yield RowBatch(end, end, rows, oldest, Walk.PARTITION, target.shape)
+
+
+def holding(
+    connection: sa.Connection, source: RowSource, target: Target, cutoff: datetime, at: str
+) -> str | None:
+    """The ends of the batch of the partition that is removed as a whole with rows of the time *at*,
+    which is a text of their column."""
+    decision = decided(connection, source, target)
+    if decision.how is None:
+        return None
+    column = target.columns[target.times.column.name]
+    value = target.dialect.value
+    for one in old(connection, target, cutoff):
+        time, since, until = (value(text, column) for text in (at, one.since, one.until))
+        inside = connection.execute(sa.select(sa.and_(time >= since, time < until))).scalar_one()
+        if inside:
+            return None if obstacles(connection, decision, [one.oid]) else one.end
+    return None
+
+
+def decided(connection: sa.Connection, source: RowSource, target: Target) -> Decision:
+    """What becomes of the old partitions of *target*, as far as the table itself decides."""
     wanted = source.partitions
     by_rows = wanted is Partitions.AUTO
     if wanted is Partitions.ROWS or (by_rows and connection.dialect.name != "postgresql"):
-        return None
+        return Decision(None)
     parent = None if connection.dialect.name != "postgresql" else parent_of(connection, target)
     if parent is None or target.kind in _WRITTEN:
-        why: str | None = (
-            f"{source.table} is not partitioned by range of {target.times.column.name}"
-        )
-    else:
-        why = _in_the_way(connection, source, target, parent)
-    if why is None:
-        return Partitions.DROP if by_rows else wanted
-    if by_rows:
-        return None
-    raise TableRefused(f'partitions = "{wanted}": {why}; write "rows" or leave it out')
+        column = target.times.column.name
+        return Decision(None, Obstacle(f"it is not partitioned by range of {column}", ""))
+    if source.where is not None:
+        return Decision(None, Obstacle("`where` narrows down which rows are removed", ""))
+    if source.archive is not None:
+        return Decision(None, Obstacle("its rows are to be archived", ""))
+    in_the_way = partition_tree.of_table(connection, parent.oid)
+    if in_the_way:
+        remedies = "; ".join(one.remedy for one in in_the_way)
+        return Decision(None, Obstacle(partition_tree.named(in_the_way), remedies))
+    return Decision(Partitions.DROP if by_rows else wanted)
+
+
+def refused(source: RowSource, decision: Decision) -> Decision:
+    """*decision*. Raises TableRefused where *source* wants what it says cannot be."""
+    if decision.obstacle is None or source.partitions is Partitions.AUTO:
+        return decision
+    raise TableRefused(_refusal(source, source.table, [decision.obstacle]))
+
+
+def obstacles(
+    connection: sa.Connection, decision: Decision, partitions: Sequence[int]
+) -> Mapping[int, Sequence[Obstacle]]:
+    """What is in the way of some of *partitions*, by their OIDs."""
+    drops = decision.how is Partitions.DROP
+    return partition_tree.of_partitions(connection, partitions, drops=drops)
+
+
+def refuse_kept(source: RowSource, partition: str, found: Sequence[Obstacle]) -> None:
+    """Raise TableRefused where *source* wants a *partition* to be removed as a whole although
+    something was *found* in its way."""
+    if found and source.partitions is not Partitions.AUTO:
+        raise TableRefused(_refusal(source, partition, found))
 
 
 def parent_of(connection: sa.Connection, target: Target) -> Parent | None:
@@ -135,19 +211,14 @@ def old(connection: sa.Connection, target: Target, cutoff: datetime) -> Iterator
             yield Old(oid, schema, name, since, until)
 
 
-def _in_the_way(
-    connection: sa.Connection, source: RowSource, target: Target, parent: Parent
-) -> str | None:
-    """Why whole partitions must not go although all of their rows are old."""
-    if source.where is not None:
-        return "`where` narrows down which rows go"
-    if source.archive is not None:
-        return "its rows are to be archived"
-    if references(connection, target.table):
-        return f"other rows refer to those of {source.table}"
-    if connection.execute(_TRIGGERED, {"parent": parent.oid}).scalar_one():
-        return f"{source.table} has a trigger for rows that are deleted"
-    return None
+def _refusal(source: RowSource, what: str, found: Sequence[Obstacle]) -> str:
+    remedies = "; ".join(dict.fromkeys(one.remedy for one in found if one.remedy))
+    verb = "detached" if source.partitions is Partitions.DETACH else "dropped"
+    return (
+        f'partitions = "{source.partitions}": {what} cannot be {verb} without another effect: '
+        f"{partition_tree.named(found)}; {remedies}{', or ' if remedies else ''}"
+        'write "rows" or leave it out'
+    )
 
 
 def _literal(bound: str) -> str | None:
@@ -160,18 +231,24 @@ def _literal(bound: str) -> str | None:
 def _batch(connection: sa.Connection, target: Target, partition: Old) -> RowBatch:
     table = sa.table(partition.name, schema=partition.schema)
     rows = connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
-    column = target.columns[target.times.column.name]
-    begins = connection.execute(sa.select(target.dialect.value(partition.since, column)))
-    oldest = target.times.read(begins.scalar_one())
+    oldest = _read(connection, target, partition.since)
     return RowBatch(partition.end, partition.end, rows, oldest, Walk.PARTITION, target.shape)
 
 
-def _latest(connection: sa.Connection, target: Target, untils: list[str]) -> str | None:
-    """The latest of *untils*, as the database compares them."""
-    if not untils:
-        return None
-    column = target.times.column
-    places = target.dialect.sorted(
-        connection, [(column, target.columns[column.name])], [[until] for until in untils]
-    )
-    return untils[places[-1]]
+def _read(connection: sa.Connection, target: Target, bound: str) -> datetime:
+    column = target.columns[target.times.column.name]
+    value = connection.execute(sa.select(target.dialect.value(bound, column))).scalar_one()
+    return target.times.read(value)
+
+
+def _joined(partitions: Sequence[Old]) -> tuple[tuple[str, str], ...]:
+    """The ranges that *partitions* cover, neighbours as one."""
+    until = {one.since: one.until for one in partitions}
+    starts = [one.since for one in partitions if one.since not in {*until.values()}]
+    joined = []
+    for since in starts:
+        end = since
+        while end in until:
+            end = until[end]
+        joined.append((since, end))
+    return tuple(joined)

@@ -165,7 +165,9 @@ _TRIGGERS = sa.text(f"""
     SELECT named.said || t.tgname
     FROM named JOIN pg_catalog.pg_trigger t ON t.tgrelid = named.oid
     WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' AND t.tgtype & :bit <> 0
-        AND coalesce(to_jsonb(t) ->> 'tgparentid', '0') = '0'
+        AND NOT EXISTS (SELECT FROM pg_catalog.pg_trigger above
+            JOIN tree ON tree.oid = above.tgrelid
+            WHERE above.oid::text = to_jsonb(t) ->> 'tgparentid')
     UNION ALL
     SELECT named.said || r.rulename || ' (rule)' FROM named
     JOIN pg_catalog.pg_rewrite r ON r.ev_class = named.oid
@@ -180,6 +182,7 @@ class Postgresql(Dialect):
     """PostgreSQL 12 and newer, through psycopg."""
 
     folds = False
+    joins_ranges = True
 
     def engine(self, url: sa.URL, access: Access) -> sa.Engine:
         given = {name: value for name, value in _CONNECTION.items() if name not in url.query}
@@ -207,6 +210,10 @@ class Postgresql(Dialect):
         # Half of a table is cheaper to sort than to walk, once; not for every slice of it.
         # Nor may what is looked at of it once go to a disk.
         connection.exec_driver_sql(_set({"enable_seqscan": "off", "work_mem": "32MB"}))
+
+    def joins(self, connection: sa.Connection) -> None:
+        # To hash all of a table is cheaper than to walk its index, once; not for every slice.
+        connection.exec_driver_sql(_set({"enable_hashjoin": "off"}))
 
     def place(self, connection: sa.Connection) -> str:
         url, driver = connection.engine.url, connection.connection.dbapi_connection

@@ -12,7 +12,8 @@ from bestbefore.adapters.rows.describing import described
 from bestbefore.adapters.rows.engine import Database
 from bestbefore.adapters.rows.errors import failure_of
 from bestbefore.adapters.rows.gaps import gaps
-from bestbefore.adapters.rows.partitions import whole
+from bestbefore.adapters.rows.partition_findings import partition_findings
+from bestbefore.adapters.rows.partitions import holding, marked, whole
 from bestbefore.adapters.rows.seeing import among, seen, shown
 from bestbefore.adapters.rows.slices import cut
 from bestbefore.adapters.rows.table import Target, base_table, reflect
@@ -64,13 +65,19 @@ class SqlRowReader:
             target = self._target(connection, source, facts)
             return whole(connection, source, target, cutoff, taken)
 
+    def marked(self, source: RowSource, facts: TableFacts, cutoff: datetime) -> Sequence[RowBatch]:
+        """See `RowReader.marked`."""
+        with self._answering(source), self._database.counting() as connection:
+            target = self._target(connection, source, facts)
+            return list(marked(connection, source, target, cutoff))
+
     def slice(
         self, source: RowSource, facts: TableFacts, cutoff: datetime, gap: KeyRange, size: int,
-        most: int, since: str | None = None,
+        most: int, apart: Sequence[tuple[str, str]] = (),
     ) -> Slice:  # fmt: skip
         """See `RowReader.slice`."""
         with self._looking(source, facts) as (connection, target):
-            return cut(connection, target, cutoff, gap, size, most, since)
+            return cut(connection, target, cutoff, gap, size, most, apart)
 
     def show(
         self, source: RowSource, facts: TableFacts, cutoff: datetime, batch: RowBatch
@@ -115,7 +122,11 @@ class SqlRowReader:
         """See `RowReader.find`."""
         with self._looking(source, facts) as (connection, target):
             try:
-                return seen(connection, target, cutoff, key)
+                row = seen(connection, target, cutoff, key)
+                if row is None or row.timestamp is None or not row.old:
+                    return row
+                partition = holding(connection, source, target, cutoff, row.timestamp)
+                return row._replace(partition=partition)
             except sa.exc.DataError:
                 return None  # what cannot be a key is none
 
@@ -133,7 +144,10 @@ class SqlRowReader:
         """See `RowReader.check`."""
         with self._answering(source), self._database.counting() as connection:
             facts, target = described(connection, source, None)
-            return list(findings(connection, source, target, facts, cutoff))
+            return [
+                *findings(connection, target, facts, cutoff),
+                *partition_findings(connection, source, target, cutoff),
+            ]
 
     @contextmanager
     def _answering(self, source: RowSource) -> Iterator[None]:

@@ -32,7 +32,8 @@ class Reference:
     ``SET DEFAULT``. ``indexed`` says that an index of the child begins with ``columns``; for
     ``unique``, ``collations``, ``converts`` and ``unseen`` see `dialect.ForeignKey`. Where only
     some partitions of the parent are referred to, ``relations`` are their OIDs and ``relation`` is
-    the column of the parent that holds a row's.
+    the column of the parent that holds a row's. ``entries`` is the index of the parent whose
+    entries have to be locked so that nothing else comes to refer by this key.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Reference:
     converts: bool = False
     relations: tuple[int, ...] = ()
     relation: sa.Column[Any] | None = None
+    entries: str | None = None
     unseen: str | None = None
 
     @property
@@ -76,7 +78,8 @@ class Reference:
         pairs = zip(parent, self.compared(child), strict=False)
         same = [above == below for above, below in pairs]
         if self.relation is not None:
-            same.append(parent[-1].in_(self.relations))
+            # Not as parameters: a list of these is only filled in when a statement is executed.
+            same.append(parent[-1].in_([sa.literal_column(str(oid)) for oid in self.relations]))
         return sa.and_(*same)
 
     def refers(self, child: sa.FromClause, parent: sa.FromClause) -> Condition:
@@ -179,8 +182,22 @@ class Catalog:
             key.converts,
             tuple(key.relations),
             table.c[TABLEOID] if key.relations else None,
+            self._entries(table, key),
             key.unseen,
         )
+
+    def _entries(self, table: sa.Table, key: ForeignKey) -> str | None:
+        """See `Reference`."""
+        if not self._dialect.locks_entries:
+            return None
+        indexes = self._dialect.indexes(self._connection, *id_of(table))
+        fitting = [
+            index
+            for index in indexes
+            if set(index.columns[: len(key.referred)]) == set(key.referred)
+        ]
+        # Those of the primary key are locked with the rows.
+        return None if any(i.primary for i in fitting) else next((i.name for i in fitting), None)
 
 
 def id_of(table: sa.Table) -> TableId:

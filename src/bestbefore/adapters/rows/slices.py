@@ -27,14 +27,14 @@ def cut(
     gap: KeyRange,
     size: int,
     most: int,
-    since: str | None = None,
+    spans: Sequence[tuple[str, str]] = (),
 ) -> Slice:
     """See `RowReader.slice`."""
     batches: list[RowBatch] = []
     keepers = [keeper.table for keeper in target.keepers_of(cutoff)]
     referenced: Counter[str] = Counter()
     looked, end, first, oldest = 0, "", "", cutoff
-    for row in connection.execute(_ends(target, cutoff, gap, size, most, since)).mappings():
+    for row in connection.execute(_ends(target, cutoff, gap, size, most, spans)).mappings():
         end = target.end([row[name] for name in _names(target)])
         number = row["number"]
         if row["is_last"]:
@@ -50,7 +50,7 @@ def cut(
             count, oldest = (number - 1) % size + 1, min(oldest, at)
             batches.append(RowBatch(first, end, count, oldest, target.walk, target.shape))
     rest = KeyRange(end, gap.until) if looked == most else None
-    which = _within(target, KeyRange(gap.after, None), since)
+    which = _within(target, KeyRange(gap.after, None), spans)
     which = sa.and_(which, target.at_most(end)) if rest else sa.and_(which, target.within(gap))
     if batches:
         batches = list(_counted(connection, target, cutoff, batches, which, size))
@@ -88,7 +88,11 @@ def _counted(
 
 
 def looked_at(
-    target: Target, cutoff: datetime, gap: KeyRange, most: int, since: str | None = None
+    target: Target,
+    cutoff: datetime,
+    gap: KeyRange,
+    most: int,
+    spans: Sequence[tuple[str, str]] = (),
 ) -> sa.Select[Any]:
     """The next rows of *gap* in walk order, at most *most*, and what each of them is: `_KEPT`,
     `_REMOVED`, or the place of the keeper that keeps it."""
@@ -104,31 +108,37 @@ def looked_at(
         (sa.not_(sa.func.coalesce(meant, sa.false())), _KEPT), *whens, else_=_REMOVED
     )
     rows = sa.select(*columns, fate.label("fate"))
-    rows = rows.where(_within(target, gap, since), target.walkable)
+    rows = rows.where(_within(target, gap, spans), target.walkable)
     if target.walk is Walk.TIMESTAMP:
         rows = rows.where(target.times.reach(cutoff))
     rows = rows.order_by(*target.along).limit(most)
     return target.dialect.walking(rows, target.table, target.index)
 
 
-def _within(target: Target, gap: KeyRange, since: str | None) -> Condition:
-    """Rows of *gap*, without those before *since*."""
-    within = target.within(gap)
-    if since is None:
-        return within
-    of = target.columns[target.times.column.name]
-    return sa.and_(within, target.times.column >= target.dialect.value(since, of))
+def _within(target: Target, gap: KeyRange, spans: Sequence[tuple[str, str]]) -> Condition:
+    """Rows of *gap*, without those whose time lies in a range of *spans* (its end is outside)."""
+    column, of = target.times.column, target.columns[target.times.column.name]
+    value = target.dialect.value
+    outside = (
+        sa.or_(column < value(since, of), column >= value(until, of)) for since, until in spans
+    )
+    return sa.and_(target.within(gap), *outside)
 
 
 def _ends(
-    target: Target, cutoff: datetime, gap: KeyRange, size: int, most: int, since: str | None
+    target: Target,
+    cutoff: datetime,
+    gap: KeyRange,
+    size: int,
+    most: int,
+    spans: Sequence[tuple[str, str]],
 ) -> sa.Select[Any]:
     """The first and the last of each *size* eligible rows, and the last of each kind, in order.
 
     ``number`` counts the rows of each kind apart. Whoever goes on behind the last row has looked at
     all kinds up to there.
     """
-    looked = looked_at(target, cutoff, gap, most, since).subquery("looked")
+    looked = looked_at(target, cutoff, gap, most, spans).subquery("looked")
     walk = [looked.c[name] for name in _names(target)]
     apart = sa.func.row_number().over(partition_by=looked.c.fate, order_by=walk)
     following = sa.func.lead(looked.c.fate).over(partition_by=looked.c.fate, order_by=walk)

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from bestbefore.adapters.state import batch_changes, counters, followers
+from bestbefore.adapters.state import batch_changes, counters, followers, staying
 from bestbefore.adapters.state import incidents as incident_rows
 from bestbefore.adapters.state import policies as policy_rows
 from bestbefore.adapters.state import runs as run_rows
@@ -17,6 +17,7 @@ from bestbefore.domain.failure import FailureClass
 from bestbefore.domain.known import MOST_REAPPEARANCES
 from bestbefore.domain.outcome import REMOVED, REPLANNED
 from bestbefore.domain.pointer import Pointer
+from bestbefore.domain.prefixes import PrefixCounts
 from bestbefore.domain.run import Run
 from bestbefore.domain.selection import GENERATION, KEEP_LAST, Generation, Verdict
 from bestbefore.domain.selection import newest as newest_generations
@@ -148,20 +149,34 @@ def _spare(
 ) -> None:
     """Take what turned out protected out of the plan again: it was never planned.
 
-    An operation that has a history keeps it; one that this scan wrote goes.
+    An operation that has a history keeps it; one that this scan wrote is removed.
     """
-    written = connection.execute(
-        sa.delete(operations).where(
-            operations.c.run_id == run, operations.c.state == State.WAITING, which
-        )
-    ).rowcount
+    new = sa.and_(operations.c.run_id == run, operations.c.state == State.WAITING, which)
+    again = sa.and_(operations.c.candidate_of == run, which)
+    _note_where(database, connection, run, sa.or_(new, again), reason)
+    written = connection.execute(sa.delete(operations).where(new)).rowcount
     marked = connection.execute(
-        sa.update(operations)
-        .where(operations.c.candidate_of == run, which)
-        .values(candidate_of=None)
+        sa.update(operations).where(again).values(candidate_of=None)
     ).rowcount
     run_rows.bump(connection, run, planned=-written, waiting=-written)
     run_rows.tally(database, connection, run, "protected", {reason: (written + marked, 0)})
+
+
+def _note_where(
+    database: Database,
+    connection: sa.Connection,
+    run: int,
+    which: sa.ColumnElement[bool],
+    reason: str,
+) -> None:
+    """Count the keys of *which* among what stays for *reason*, by prefix."""
+    base = policy_rows.prefix(connection, run_rows.policy_of(connection, run))
+    counts = PrefixCounts(base)
+    found = connection.execute(sa.select(operations.c.key, operations.c.size).where(which))
+    for key, size in found.yield_per(CHUNK):
+        counts.add(key, size)
+    if counts.n:
+        staying.add(database, connection, run, {reason: counts})
 
 
 def _admit_candidates(

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from bestbefore.adapters.state import batches, counters, followers
+from bestbefore.adapters.state import batches, counters, followers, regrown
 from bestbefore.adapters.state import incidents as incident_rows
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, execute_many, micros, moment
@@ -96,8 +96,9 @@ class SqlDeadLetters:
                 redriven += execute_many(
                     connection, _REDRIVE, ("due", "row"), list(zip(moments, chunk, strict=True))
                 )
+                more = regrown.accept(connection, [row.id for row in found])
                 for run, n in sorted(Counter(row.run_id for row in found).items()):
-                    run_rows.bump(connection, run, dead=-n, pending=n)
+                    run_rows.bump(connection, run, dead=-n, pending=n, rows=more.get(run, 0))
                     run_rows.reopen(connection, run)
                 _count_redriven(self._db, connection, found)
                 incident_rows.shrink(connection, [(row.incident, row.policy_id) for row in found])

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from bestbefore.adapters.state import batch_changes, followers
+from bestbefore.adapters.state import batch_changes, followers, staying
 from bestbefore.adapters.state import runs as run_rows
 from bestbefore.adapters.state.database import Database, chunks, micros
 from bestbefore.adapters.state.schema import generations, newest, operations, policies, runs
@@ -32,6 +32,7 @@ _COLUMNS = (
     "follows",
 )
 _UPLOAD_COLUMNS = (*_COLUMNS, "upload_id")
+_DESCRIBED = ("key", "etag", "last_modified", "size", "version_id", "upload_id")
 
 
 def write(
@@ -86,6 +87,7 @@ def write(
         eligible = sum(entry.upload_id is not None for entry in page.entries)
         seen = {"scanned": (page.uploads, 0), "eligible": (eligible, 0)}
         run_rows.tally(database, connection, row, run_rows.UPLOADS, seen)
+    staying.add(database, connection, row, page.stays)
     _merge_generations(database, connection, row, page)
     _merge_newest(database, connection, row, page, keep_last)
 
@@ -139,12 +141,21 @@ def _mind_versions(connection: sa.Connection, policy: int, page: PlannedPage, no
 
 
 def _mark_candidates(connection: sa.Connection, row: int, page: PlannedPage) -> None:
-    """Mark what ended but is listed again; `conclude` decides about it."""
+    """Mark what ended but is listed again; `conclude` decides about it.
+
+    A preview only heard that there are such operations: it describes them as well.
+    """
     marked = [
         {
             "id_": entry.operation_id,
             "gen": entry.generation,
             "last": bool(entry.item.version and entry.item.version.last_to_go),
+            "listed_key": entry.item.key,
+            "listed_etag": entry.item.etag,
+            "listed_last_modified": micros(entry.item.last_modified),
+            "listed_size": entry.item.size,
+            "listed_version_id": entry.item.version_id,
+            "listed_upload_id": entry.upload_id,
         }
         for entry in page.entries
         if entry.disposition in (Disposition.AGAIN, Disposition.REAPPEARED)
@@ -161,9 +172,17 @@ def _mark_candidates(connection: sa.Connection, row: int, page: PlannedPage) -> 
                 seen_at=micros(page.asked_at),
                 generation=sa.bindparam("gen"),
                 follows=sa.bindparam("last"),
+                **{name: _described(name) for name in _DESCRIBED},
             ),
             marked,
         )
+
+
+def _described(name: str) -> sa.ColumnElement[Any]:
+    """What is listed as *name* of an operation without a key, and what is stored of any other."""
+    column = operations.c[name]
+    listed = sa.bindparam(f"listed_{name}", type_=column.type)
+    return sa.case((operations.c.key == "", listed), else_=column)
 
 
 def _merge_generations(

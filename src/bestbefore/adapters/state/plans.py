@@ -99,8 +99,7 @@ class SqlPlanLedger:
                 return self._claim(connection, found, now, lease, approved_now=approved_now)
             taken_over = self._take_over(connection, policy, slot, by, now)
             inherited = taken_over[0].reason if taken_over else doubt
-            seen = _circumstances(connection, policy_row, policy.name, target, trigger, approved,
-                                  inherited)  # fmt: skip
+            seen = _circumstances(connection, policy_row, policy.name, target, approved, inherited)
             early = not policy.keeps_some and not seen.may_park(
                 policy.reach, dependents=policy.allows_dependents
             )
@@ -130,7 +129,6 @@ class SqlPlanLedger:
         self,
         policy: Policy,
         target: str,
-        trigger: Trigger,
         *,
         approved: bool,
         doubt: str | None = None,
@@ -143,7 +141,6 @@ class SqlPlanLedger:
                 stored.id if stored else None,
                 policy.name,
                 target,
-                trigger,
                 approved,
                 parked[0].reason if parked else doubt,
             )
@@ -241,12 +238,12 @@ class SqlPlanLedger:
             )
             return run_rows.one(connection, claim.run)
 
-    def approve(self, run_id: str, by: str, now: datetime) -> Run:
+    def approve(self, run_id: str, by: str, now: datetime, reason: str | None = None) -> Run:
         with self._db.write() as connection:
             run = run_rows.named(connection, run_id)
             if run.state is not RunState.PARKED:
                 raise LedgerError(f"run {run_id} is {run.state}; only a parked run can be approved")
-            _approve(connection, run, by, now)
+            _approve(connection, run, by, now, reason)
             self._db.ring(connection)
             return run_rows.one(connection, run.row)
 
@@ -318,7 +315,7 @@ class SqlPlanLedger:
             )
         ).one()
         run = run_rows.one(connection, row)
-        seen = _circumstances(connection, stored.policy_id, run.policy, run.target, run.trigger,
+        seen = _circumstances(connection, stored.policy_id, run.policy, run.target,
                               stored.approved, stored.inherited, but=row)  # fmt: skip
         cursors = None if stored.cursors is None else [
             KeyRange(*cursor) for cursor in json.loads(stored.cursors)
@@ -331,7 +328,6 @@ def _circumstances(
     policy_row: int | None,
     policy: str,
     target: str,
-    trigger: Trigger,
     approved: bool,
     inherited: str | None,
     but: int | None = None,
@@ -339,7 +335,6 @@ def _circumstances(
     first = connection.execute(_RELEASED, {"policy": policy_row, "but": but}).first()
     last = connection.execute(_LAST_RELEASED, {"name": policy, "but": but}).scalar()
     return Circumstances(
-        trigger=trigger,
         approved=approved,
         first=first is None,
         moved_from=last if last is not None and last != target else None,
@@ -357,9 +352,13 @@ def _approve_again(connection: sa.Connection, run: Run, by: str, now: datetime) 
     return False
 
 
-def _approve(connection: sa.Connection, run: Run, by: str, now: datetime) -> None:
+def _approve(
+    connection: sa.Connection, run: Run, by: str, now: datetime, reason: str | None = None
+) -> None:
     run_rows.step(connection, run, RunState.OPEN, released_at=micros(now))
     shown = f"{run.planned:,} planned{_with_them(run)}; parked because {run.reason}"
+    if reason is not None:
+        shown += f"; approved because {reason}"
     run_rows.note(connection, "approve", shown, by, now, policy=run.policy, run_id=run.run_id)
     run_rows.drain_if_done(connection, run.row, now)
 

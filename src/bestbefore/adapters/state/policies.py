@@ -69,6 +69,13 @@ def versions_of(connection: sa.Connection, row: int) -> str | None:
     return said
 
 
+def prefix(connection: sa.Connection, row: int) -> str:
+    """What the keys of this policy version, which is about objects, begin with."""
+    said = connection.execute(sa.select(policies.c.decides).where(policies.c.id == row))
+    found: str = json.loads(said.scalar_one())["objects.prefix"]
+    return found
+
+
 def make_current(connection: sa.Connection, policy: Policy, now: datetime) -> int:
     """The row of this policy version, which becomes the current one."""
     row = stored(connection, policy)

@@ -213,6 +213,15 @@ class SqlRecords:
             ).scalar_one()
         return _decided(stored)
 
+    def place(self, run: Run) -> tuple[str, str]:
+        with self._db.read() as connection:
+            row = connection.execute(
+                sa.select(policies.c.owner, policies.c.bucket)
+                .join(runs)
+                .where(runs.c.id == run.row)
+            ).one()
+        return row.owner, row.bucket
+
     def incidents(
         self, policy: str | None, failure_class: FailureClass | None, limit: int
     ) -> Sequence[Incident]:

@@ -155,6 +155,15 @@ newest = Table(
     sqlite_with_rowid=False,
 )
 
+# What a person is shown of a run: gathered while it is planned, so that a screen counts nothing.
+previews = Table(
+    "run_previews",
+    metadata,
+    Column("run_id", ForeignKey("runs.id"), primary_key=True, autoincrement=False),
+    Column("stays", Text),  # JSON: what the scan left where it is, by reason and prefix
+    Column("shown", Text),  # JSON: the preview, once the run is parked
+)
+
 operations = Table(
     "operations",
     metadata,

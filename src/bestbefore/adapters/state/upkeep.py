@@ -22,6 +22,7 @@ from bestbefore.adapters.state.schema import (
     failures,
     metadata,
     operations,
+    previews,
     row_batches,
     runs,
     upkeep,
@@ -130,6 +131,8 @@ class SqlUpkeepLedger:
             connection.execute(sa.delete(operations).where(operations.c.id.in_(rows)))
             for run, n in Counter(row.run_id for row in found).items():
                 run_rows.bump(connection, run, pruned=n)
+                # It names some of the keys that are only in exports from now on.
+                connection.execute(sa.delete(previews).where(previews.c.run_id == run))
         return len(rows)
 
     def prune_events(

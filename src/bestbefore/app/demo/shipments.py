@@ -95,8 +95,12 @@ class Shipments:
 
     def _plan(self) -> str:
         due = self._count("status = 'delivered' AND delivered_at < ?", _cutoff(datetime.now(UTC)))
-        answer = self._processes.run("plan", POLICY)
-        self._teller.show(answer, 20)
+        # Exit status 1: the first run of a version parks beyond 10,000 rows.
+        self._teller.show(self._processes.run("plan", POLICY, "--dry-run", expect=1), 50)
+        self._teller.say(
+            "So many rows are approved by hand, once: the later runs of this version go ahead."
+        )
+        self._teller.show(self._processes.run("plan", POLICY, "--yes"), 20)
         (run,) = self._ask("runs", "list")
         planned = self._ask("plan", POLICY, "--slot", run["slot"])["rows_eligible"]
         run_id: str = run["run_id"]

@@ -94,8 +94,9 @@ class Story:
 
     def _look_before_leaping(self) -> str:
         self._teller.chapter("Look before you leap")
-        self._show("plan", POLICY, "--dry-run")
-        self._show("plan", POLICY, expect=1)
+        # Exit status 1: it would park, and then it does.
+        self._show("plan", POLICY, "--dry-run", expect=1, lines=50)
+        self._show("plan", POLICY, expect=1, lines=50)
         run = self._ask("runs", "list")[0]
         planned, kept = run["counts"]["planned"], run["protected"].get("generation", 0)
         self._summary.planned, self._summary.kept = planned, kept

@@ -3,6 +3,7 @@ to, or into one of its own that is imported here."""
 
 from bestbefore.gate.scenario import SCENARIOS
 from bestbefore.gate.scenarios import dead_letters as dead_letters
+from bestbefore.gate.scenarios import dependents as dependents
 from bestbefore.gate.scenarios import duplicates as duplicates
 from bestbefore.gate.scenarios import failures as failures
 from bestbefore.gate.scenarios import foreground as foreground

@@ -1,9 +1,11 @@
 """What is promised about rows alone: a batch and its record are one transaction (P4), a batch
-changes rows once (P3) and only those that it meant (P2), and waits for nobody for long (P12)."""
+changes rows once (P3) and only those that it meant (P2), waits for nobody for long (P12), and takes
+no partition away that something else depends on (P8)."""
 
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 from bestbefore.app.system import System
 from bestbefore.domain.rows import Effect
@@ -177,6 +179,39 @@ def lock_timeout(stage: Stage) -> None:
     stage.evidence.expect("young rows left", _count(stage, "young"), _CURRENT)
     stage.evidence.expect("batches dead", stage.outcomes(other, run).get("dead", 0), 0)
     stage.reconciles(other, run)
+
+
+@scenario(
+    "partition-with-view",
+    "P8",
+    "A partition that a view reads stays and loses its old rows in batches; others are dropped",
+    Ground.ROWS,
+)
+def partition_with_view(stage: Stage) -> None:
+    table = stage.rows.table
+    if not table.has_partitions:
+        raise NotApplicable("this database has no partitions that are removed as a whole")
+    now = stage.clock.now().replace(microsecond=0)
+    ends = [now - timedelta(days=days) for days in (4, 3, 2, -1)]
+    table.partition(ends)
+    stage.evidence.note("the table was made again in three partitions, with a view of the first")
+    times = [ends[0]] * (_OLD // 2) + [ends[1]] * (_OLD // 2) + [now] * _YOUNG
+    notes = ["old"] * _OLD + ["young"] * _YOUNG
+    rows = zip(range(1, len(times) + 1), times, notes, strict=True)
+    table.insert([ScratchRow(*row) for row in rows])
+    before = table.partitions()
+    policy = stage.policy()
+    system = stage.open()
+    run = stage.plan(system, policy)
+    batches = _BATCHES // 2 + 1
+    stage.evidence.expect("batches planned, one of them a partition", run.planned, batches)
+    stage.work(system)
+    stage.evidence.expect("old rows left", _count(stage, "old"), 0)
+    stage.evidence.expect("young rows left", _count(stage, "young"), _YOUNG)
+    stage.evidence.expect("partitions left", table.partitions(), [before[0], before[2]])
+    stage.evidence.expect("final states", stage.outcomes(system, run), {"deleted": batches})
+    _say_they_deleted(stage, system, run, _OLD)
+    stage.reconciles(system, run)
 
 
 def _failed(operations: Sequence[OperationRecord]) -> Sequence[OperationRecord]:

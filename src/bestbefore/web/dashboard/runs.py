@@ -4,7 +4,8 @@ from fastapi import APIRouter, Request, Response
 
 from bestbefore.domain.states import RunState
 from bestbefore.ports.ledger import LedgerError
-from bestbefore.read.documents import run_document, shown_run_document
+from bestbefore.read.documents import run_document
+from bestbefore.read.runs import shown_run_document
 from bestbefore.web.dashboard.pages import done, page, query
 from bestbefore.web.dashboard.visits import Action, Visitor, field, reason
 from bestbefore.web.desk import Here
@@ -39,8 +40,11 @@ def runs(
 
 @routes.get("/runs/{run_id}")
 def run(request: Request, desk: Here, run_id: str) -> Response:
-    """One run, its counts, what came of it, and a sample of what it selected."""
-    return page(request, "run.html", run=shown_run_document(desk.system.records, run_id))
+    """One run: its rule, its counts, what came of it; of a parked one what it would remove."""
+    system = desk.system
+    found = system.records.run(run_id)
+    shown = shown_run_document(system.records, found, system.previews.find(found))
+    return page(request, "run.html", run=shown)
 
 
 @routes.post("/runs/{run_id}/approve")
@@ -53,7 +57,8 @@ def approve(desk: Here, visit: Visitor, form: Action, run_id: str) -> Response:
             f"run {run_id}: it has {planned:,} commands now, which is not what was shown; look "
             "again before you approve it"
         )
-    system.plans.approve(run_id, visit.principal.name, system.clock.now())
+    why = field(form, "reason") or None
+    system.plans.approve(run_id, visit.principal.name, system.clock.now(), why)
     return done(f"/runs/{run_id}", f"Approved: {planned:,} commands are released to the workers.")
 
 

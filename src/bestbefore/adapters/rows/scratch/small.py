@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import sqlalchemy as sa
 
 from bestbefore.adapters.rows.engine import Database
-from bestbefore.adapters.rows.errors import failure_of
+from bestbefore.adapters.rows.scratch import partitioned
+from bestbefore.adapters.rows.scratch.referring import ReferringTable, explained
 from bestbefore.adapters.sql_server import product
 from bestbefore.domain.rows import RowSource, TimestampKind
-from bestbefore.ports.objects import StoreError
 from bestbefore.ports.scratch import ScratchRow
 
 NAME = "bestbefore_gate"
@@ -39,22 +39,45 @@ class SmallTable:
     def __init__(self, url: str, called: str) -> None:
         self._database = Database(url)
         self._called = called
+        self.cascade = ReferringTable(self._database, called, _TABLE, "CASCADE")
+        self.set_null = ReferringTable(self._database, called, _TABLE, "SET NULL")
 
     def source(self) -> RowSource:
         """See the port."""
         return RowSource(
-            self._called, NAME, "written_at", timestamp_kind=TimestampKind.EPOCH_MS, batch_size=10
+            self._called,
+            NAME,
+            "written_at",
+            timestamp_kind=TimestampKind.EPOCH_MS,
+            batch_size=10,
+            trusts_foreign_keys=True,  # all that refer to it are ours
         )
 
     def exists(self) -> bool:
         """See the port."""
         with self._explained(), self._database.reading() as connection:
-            return sa.inspect(connection).has_table(NAME)
+            there = sa.inspect(connection).has_table(NAME)
+            return there or bool(partitioned.left(connection, _TABLE))
 
     def create(self) -> None:
         """See the port."""
         with self._explained(), self._database.writing() as connection:
             _TABLE.create(connection)
+
+    @property
+    def has_partitions(self) -> bool:
+        """See the port."""
+        return self._database.url.get_backend_name() == "postgresql"
+
+    def partition(self, ends: Sequence[datetime]) -> None:
+        """See the port."""
+        with self._explained(), self._database.writing() as connection:
+            partitioned.made_again(connection, _TABLE, [_written(end) for end in ends])
+
+    def partitions(self) -> Sequence[str]:
+        """See the port."""
+        with self._explained(), self._database.reading() as connection:
+            return partitioned.left(connection, _TABLE)
 
     def insert(self, rows: Sequence[ScratchRow]) -> None:
         """See the port."""
@@ -101,8 +124,13 @@ class SmallTable:
 
     def remove(self) -> None:
         """See the port."""
+        self.cascade.remove()
+        self.set_null.remove()
         with self._explained(), self._database.writing() as connection:
-            _TABLE.drop(connection, checkfirst=True)
+            if self.has_partitions:
+                partitioned.removed(connection, _TABLE)
+            else:
+                _TABLE.drop(connection, checkfirst=True)
 
     def close(self) -> None:
         """See the port."""
@@ -115,19 +143,20 @@ class SmallTable:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        try:
+        with explained(self._called, NAME):
             yield
-        except sa.exc.SQLAlchemyError as error:
-            target = f"databases.{self._called}, scratch table {NAME}"
-            raise StoreError(failure_of(error, target)) from error
 
 
 def _values(row: ScratchRow) -> dict[str, object]:
     return {
         "id": row.id,
-        "written_at": (row.written_at - _EPOCH) // _MILLISECOND,
+        "written_at": _written(row.written_at),
         "note": row.note,
     }
+
+
+def _written(at: datetime) -> int:
+    return (at - _EPOCH) // _MILLISECOND
 
 
 def _row(row: sa.Row[tuple[int, int, str]]) -> ScratchRow:
