@@ -25,7 +25,7 @@ from support.row_databases import RowDatabase
 from support.row_schema_checks import OWN, Broken, Checks, Deliverable, Planned, difference, sizes
 from support.row_schema_model import Model, refusals
 from support.row_schema_tables import ERRORS, SchemaTables
-from support.row_schemas import LEFT_OUT, Case, Change, Delivery, Kill, Policy
+from support.row_schemas import Case, Change, Delivery, Kill, Policy
 
 PLANS = 20
 """After so many plans without anything beside them nothing may be left to plan."""
@@ -170,8 +170,8 @@ class History:
 
     def _deliver(self, planned: Planned, task: RowTask, delivery: Delivery) -> Deliverable:
         how = delivery.how
-        if how in ("beside", "held") and not self._may_be_beside(delivery.change):
-            how = "plain"
+        if how in ("beside", "held") and self.case.kind == "sqlite":
+            how = "plain"  # where no two sessions write at a time
         match how:
             case "undone":
                 return self._undone(planned, task, delivery.number)
@@ -183,13 +183,6 @@ class History:
         if how == "twice":
             self._again(task, end)
         return end
-
-    def _may_be_beside(self, change: Change | None) -> bool:
-        if self.case.kind == "mysql" and change is not None and change.via is not None:
-            key = self.case.key(change.via)
-            known = "locks of other keys" not in LEFT_OUT
-            return known or key.referred == self.case.named(key.parent)
-        return self.case.kind != "sqlite"  # where no two sessions write at a time
 
     def _plainly(self, planned: Planned, task: RowTask) -> Deliverable:
         before = self.tables.content()
@@ -315,4 +308,4 @@ class History:
 
 
 def _said(effect: Effect) -> tuple[Any, ...]:
-    return effect.outcome, effect.rows, effect.dependents
+    return effect.outcome, effect.rows, effect.dependents, effect.changed

@@ -17,7 +17,7 @@ import pymysql
 
 from bestbefore.contracts.row_world import CUTOFF, NEW, OLD
 from support.row_databases import RowDatabase
-from support.row_schemas import CODE, LEFT_OUT, Case, Change, ForeignKey
+from support.row_schemas import CIRCLES, CODE, LEFT_OUT, Case, Change, ForeignKey
 
 ERRORS = (psycopg.Error, pymysql.err.MySQLError, sqlite3.Error)
 
@@ -225,10 +225,11 @@ class SchemaTables:
         }
 
     def _may_refer(self, key: ForeignKey, child: int, parent: int) -> bool:
-        """See `LEFT_OUT`. SQLite removes rows in a circle, but for RESTRICT."""
+        """See `CIRCLES`. SQLite removes rows in a circle, but for RESTRICT."""
         itself = {one.on_delete for one in self.case.keys if one.child == one.parent == key.child}
-        fails = {"mysql": True, "sqlite": "RESTRICT" in itself}
-        known = "circles of rows" not in LEFT_OUT
+        own = key.child == self.case.policy.table
+        fails = {"mysql": not own, "sqlite": "RESTRICT" in itself}
+        known = CIRCLES not in LEFT_OUT
         return known or not fails.get(self.case.kind) or child > parent
 
     def _insert(self, table: int, tag: int, age: str, values: Mapping[str, Any]) -> str:
