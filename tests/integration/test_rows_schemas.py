@@ -2,7 +2,7 @@
 counted, and what the policy keeps stays."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from itertools import count
@@ -12,12 +12,18 @@ import pytest
 
 from support.forks import Forks
 from support.row_databases import RowDatabase
-from support.row_schema_history import Broken, History, Product
+from support.row_schema_checks import Broken
+from support.row_schema_faults import FAULTS, Fault
+from support.row_schema_history import History, Product
 from support.row_schema_tables import SchemaTables
 from support.row_schemas import Case, drawn, shrunk
 
-EXAMPLES = int(os.environ.get("BESTBEFORE_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("BESTBEFORE_EXAMPLES", "80"))
 FIRST = int(os.environ.get("BESTBEFORE_FIRST", "0"))
+"""Both for more than CI tries: BESTBEFORE_EXAMPLES=5000 BESTBEFORE_FIRST=80."""
+
+WITHIN = 40
+"""Examples after which a fault has to be noticed."""
 
 Told = tuple[str, list[str]]
 """What is broken, and the statements of the other session."""
@@ -49,3 +55,22 @@ def test_nothing_is_gone_or_changed_that_the_plan_did_not_count(product: Product
             case = shrunk(case, partial(told, product))
             broken, said = told(product, case) or ("not again", [])
             pytest.fail("\n".join([f"seed {seed}: {broken}", repr(case), *said]))
+
+
+@pytest.mark.parametrize(
+    ("row_database", "fault"),
+    [pytest.param(fault.kind, fault, id=fault.name) for fault in FAULTS],
+    indirect=["row_database"],
+)
+def test_a_fault_of_the_product_is_noticed(
+    product: Product,
+    fault: Fault,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
+) -> None:
+    fault.put_in(monkeypatch)
+    for seed in range(fault.first, fault.first + WITHIN):
+        if found := told(product, drawn(fault.kind, seed)):
+            record_property("noticed", f"seed {seed}: {found[0]}")
+            return
+    pytest.fail(f"not within {WITHIN} examples")

@@ -81,6 +81,8 @@ class Model:
     def _kept(self) -> set[tuple[int, int]]:
         """Rows that stay, and keep what they refer to from being removed."""
         kept = {(self.own, tag) for tag in self.content[self.own].keys() - self.old}
+        if self.case.kind == "mysql":
+            kept |= {(self.own, tag) for tag in self._endless}
         while True:
             more = {
                 (table, tag)
@@ -92,6 +94,26 @@ class Model:
             if not more:
                 return kept
             kept |= more
+
+    @property
+    def _endless(self) -> Set[int]:
+        """Rows of the own table with a circle of references below them, which InnoDB would not
+        remove one by one; a row that refers to itself is one."""
+        inside = [key for key in self.case.keys if key.child == key.parent == self.own]
+        own = [key for key in inside if not (key.changes and allows(self.case, key))]
+        firm = [key for key in own if not key.changes and key.on_delete != "CASCADE"]
+        below = {
+            tag: {child for key, child in self._referring(self.own, tag) if key in own}
+            | {tag for key in firm if self._refers(key, tag, tag)}
+            for tag in self.content[self.own]
+        }
+        ended: set[int] = set()
+        while more := {tag for tag in below.keys() - ended if below[tag] <= ended}:
+            ended |= more
+        return below.keys() - ended
+
+    def _refers(self, key: ForeignKey, child: int, parent: int) -> bool:
+        return child in self._by_value[key].get(self._value(key, key.parent, parent), ())
 
     def _keeps(self, key: ForeignKey, child: int, kept: set[tuple[int, int]]) -> bool:
         allowed = allows(self.case, key)

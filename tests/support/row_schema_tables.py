@@ -17,7 +17,7 @@ import pymysql
 
 from bestbefore.contracts.row_world import CUTOFF, NEW, OLD
 from support.row_databases import RowDatabase
-from support.row_schemas import CODE, LEFT_OUT, Case, Change, ForeignKey
+from support.row_schemas import CIRCLES, CODE, LEFT_OUT, Case, Change, ForeignKey
 
 ERRORS = (psycopg.Error, pymysql.err.MySQLError, sqlite3.Error)
 
@@ -186,8 +186,10 @@ class SchemaTables:
             self._tags[change.table] += 1
             values = {}
             if change.via is not None:
-                key = self.case.key(change.via)
-                values = self._values(key, content, self._tags[change.table], change.other) or {}
+                key, tag = self.case.key(change.via), self._tags[change.table]
+                if change.age == "new":
+                    content = {**content, key.parent: _old(content[key.parent])}
+                values = self._values(key, content, tag, change.other) or {}
             return self._insert(change.table, self._tags[change.table], change.age, values)
         tag = _picked(content[change.table], change.which)
         if tag is None:
@@ -223,10 +225,11 @@ class SchemaTables:
         }
 
     def _may_refer(self, key: ForeignKey, child: int, parent: int) -> bool:
-        """See `LEFT_OUT`. SQLite removes rows in a circle, but for RESTRICT."""
+        """See `CIRCLES`. SQLite removes rows in a circle, but for RESTRICT."""
         itself = {one.on_delete for one in self.case.keys if one.child == one.parent == key.child}
-        fails = {"mysql": True, "sqlite": "RESTRICT" in itself}
-        known = "circles of rows" not in LEFT_OUT
+        own = key.child == self.case.policy.table
+        fails = {"mysql": not own, "sqlite": "RESTRICT" in itself}
+        known = CIRCLES not in LEFT_OUT
         return known or not fails.get(self.case.kind) or child > parent
 
     def _insert(self, table: int, tag: int, age: str, values: Mapping[str, Any]) -> str:
@@ -294,6 +297,12 @@ def _picked(rows: Mapping[int, Row], which: int) -> int | None:
     """The tag of a row; row 0 is nobody's to change."""
     tags: Sequence[int] = sorted(rows.keys() - {0})
     return tags[which % len(tags)] if tags else None
+
+
+def _old(rows: Mapping[int, Row]) -> Mapping[int, Row]:
+    """The old ones of *rows*, or all where there are none."""
+    found = {tag: row for tag, row in rows.items() if (row.get("at") or NEW) < CUTOFF.timestamp()}
+    return found or rows
 
 
 def _at(age: str, tag: int) -> int | None:

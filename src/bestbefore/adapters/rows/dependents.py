@@ -274,10 +274,11 @@ class Sweep:
     def refuse_own(self, node: Node, rows: Sequence[Key]) -> None:
         """Raise StoreError where rows of the table itself that are not among *rows* would be
         removed or changed."""
+        silent = [reference for reference in node.own if reference.silent]
+        if silent:  # by others the database refuses by itself
+            self._lock_entries(node, rows)
         identities = set(node.project(rows, node.identity))
-        for reference in node.own:
-            if not reference.silent:
-                continue  # the database refuses by itself
+        for reference in silent:
             found = self._referring(node, [reference], rows, None)
             if not identities.issuperset(node.project(found, node.identity)):
                 raise StoreError(_not_allowed(node, reference))
