@@ -252,6 +252,25 @@ class RowEffectsContract:
         assert (1, 12_000) in most
         assert sum(rows for rows, _ in most) == 3
 
+    def test_rows_without_a_key_count_each(self, world: RowWorld) -> None:
+        world.run(
+            PARENTS,
+            "CREATE TABLE c (parent INT, code INT UNIQUE, "
+            "FOREIGN KEY (parent) REFERENCES parents (id) ON DELETE CASCADE)",
+            "CREATE TABLE g (code INT, FOREIGN KEY (code) REFERENCES c (code))",
+            "CREATE TABLE e (parent INT, "
+            "FOREIGN KEY (parent) REFERENCES parents (id) ON DELETE SET NULL)",
+        )
+        world.insert("parents", (1, OLD), (2, NEW))
+        world.insert("c", (1, None), (1, None), (1, 7), (2, None))
+        world.insert("g", (7,), (7,))
+        world.insert("e", (1,), (1,), (1,), (2,))
+        what = world.task(AUTO)
+        assert counted(what) == {"c": (3, 0), "g": (2, 0), "e": (0, 3)}
+        effect = world.delete(AUTO, what)
+        assert (plain(effect), changed(effect)) == ({"c": 3, "g": 2}, {"e": 3})
+        assert world.ask("SELECT count(*) FROM c") == [(1,)]
+
     def test_small_and_large_keys_are_followed_in_one_statement(self, world: RowWorld) -> None:
         world.run(
             "CREATE TABLE parents (id BIGINT PRIMARY KEY, at BIGINT, a BIGINT, b BIGINT, "

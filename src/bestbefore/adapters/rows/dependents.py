@@ -304,10 +304,14 @@ class Sweep:
             if itself and self._selected is not None:
                 found.update(self._selected.left_out(self._connection, child, condition))
                 continue
-            picked = sa.select(*(child.primary_key.columns or child.c)).where(condition)
+            key = list(child.primary_key.columns)
+            picked = sa.select(*(key or child.c)).where(condition)
             # As many as it takes to know that there are too many.
             picked = picked.limit(None if most is None else most + 1)
-            found.update(tuple(row) for row in self._connection.execute(picked))
+            rows_ = [tuple(row) for row in self._connection.execute(picked)]
+            # Without a key, alike rows are rows of their own.
+            before = len(found)
+            found.update(rows_ if key else [(before + n,) for n, _ in enumerate(rows_)])
         if most is not None and len(found) > most:
             raise MoreDependents(str(child))
 
@@ -318,7 +322,8 @@ class Sweep:
             return
         while rows := self.pick(child, condition, _PAGE):
             layers = self.layers(child, rows)
-            there = sum(len(layer) for layer in layers)
+            # Without a key, alike rows are one of the layers and rows of their own.
+            there = len(rows) + sum(len(layer) for layer in layers) - len(set(rows))
             self.count(child.table, there)
             went = self.remove(child, layers)
             if went < there:
