@@ -38,6 +38,9 @@ def told(product: Product, case: Case) -> Told | None:
             History(product, tables).run()
         except Broken as broken:
             return str(broken), tables.said
+        except Exception as error:
+            error.add_note(repr(case))
+            raise
     return None
 
 

@@ -159,6 +159,18 @@ FAULTS = (
         "postgresql",
         first=120,
     ),
+    Fault(
+        "rows of the table itself that come last are not looked for",
+        _instead(Sweep, "refuse_own", lambda *_: None),
+        "postgresql",
+        first=990,
+    ),
+    Fault(
+        "entries of other keys are not locked",
+        _instead(Sweep, "_lock_entries", lambda *_: None),
+        "mysql",
+        first=40,
+    ),
     Fault("an effect leaves out what changed", _instead(Sweep, "changed", {})),
     Fault("an effect leaves out what is removed", _instead(Sweep, "count", lambda *_: None)),
     Fault("a second delivery is worked on", _instead(completion, "begin", lambda *_: True)),

@@ -294,7 +294,7 @@ def _opened(database: RowDatabase) -> Any:
 
 
 def _picked(rows: Mapping[int, Row], which: int) -> int | None:
-    """The tag of a row; row 0 is nobody's to change."""
+    """The tag of a row that may be changed, which row 0 may not."""
     tags: Sequence[int] = sorted(rows.keys() - {0})
     return tags[which % len(tags)] if tags else None
 

@@ -361,7 +361,7 @@ def _with_less_of(case: Case, field: str, breaks: Callable[[Case], object]) -> C
         start = 0
         while start < len(have := getattr(case, field)):
             less = replace(case, **{field: have[:start] + have[start + size :]})
-            less = _without_strays(less)
+            less = _without_lost_keys(less)
             if breaks(less):
                 case = less
             else:
@@ -371,7 +371,7 @@ def _with_less_of(case: Case, field: str, breaks: Callable[[Case], object]) -> C
         size //= 2
 
 
-def _without_strays(case: Case) -> Case:
+def _without_lost_keys(case: Case) -> Case:
     """*case* without changes by foreign keys that it has no more."""
     there = {None, *(key.name for key in case.keys)}
 
