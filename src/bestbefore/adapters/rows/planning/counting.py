@@ -126,6 +126,7 @@ class _Statement:
         self._cutoff = cutoff
         self._counts: list[tuple[str, str, sa.Select[Any]]] = []
         self._names = 0
+        self._found: dict[tuple[str, str], sa.CTE] = {}
 
     def ask(
         self, connection: sa.Connection, which: Condition, size: int | None
@@ -208,10 +209,20 @@ class _Statement:
             return joined
         # Says nothing new. Without it the index of the child is read from its beginning.
         (value, *_), (column, *_) = level.values(reference.referred), reference.compared(child)
-        first = sa.select(value).where(value.is_not(None)).order_by(value).limit(1)
-        last = sa.select(value).where(value.is_not(None)).order_by(value.desc()).limit(1)
-        range_ = column.between(first.scalar_subquery(), last.scalar_subquery())
-        return sa.and_(joined, range_)
+        ends = self._ends(level, value)
+        first, last = (sa.select(ends.c[end]).scalar_subquery() for end in ("first", "last"))
+        return sa.and_(joined, column.between(first, last))
+
+    def _ends(self, level: _Level, value: Expression) -> sa.CTE:
+        """The least and the greatest *value* of *level*, found once for all that refers to it."""
+        about = level.rows.name, str(value)
+        if about not in self._found:
+            some = sa.select(value).where(value.is_not(None)).limit(1)
+            first, last = some.order_by(value), some.order_by(value.desc())
+            self._found[about] = sa.select(
+                first.scalar_subquery().label("first"), last.scalar_subquery().label("last")
+            ).cte(self._name())
+        return self._found[about]
 
     def _changed(self, level: _Level, reference: Reference) -> None:
         """Rows that lose their reference; those that the policy removes itself do not count."""
