@@ -254,27 +254,35 @@ class _Transaction:
 
     def _change(self, connection: sa.Connection) -> Effect:
         most = self.task.batch.rows
-        sweep = Sweep(connection, self.task.batch.dependents, self._selected)
+        removed: dict[str, int] = {}
+        changed: dict[str, int] = {}
         if self.plan.node.alone and not self._archives:
             deletion = self.plan.deletion(self.task.cutoff)
             rows = executed(connection, deletion.statement, deletion.ends(self.task.batch))
             if rows > most:
                 raise _TooMany(most, _GREW)
         else:
-            try:
-                rows = self._row_by_row(connection, sweep)
-            except MoreDependents as more:
-                raise _More from more
+            rows, removed, changed = self._with_dependents(connection)
         # What is still there, and meant, is there because something keeps it.
         blocked = 0 if rows >= most else self._count(connection)
         if not rows and blocked:
             raise _AllBlocked(blocked)
         archived = rows if self._archives else 0
         outcome = completion.outcome(rows, archived)
-        if self._archives:  # which are counted with the others then
+        return Effect(outcome, rows, removed, archived, blocked, changed=changed)
+
+    def _with_dependents(
+        self, connection: sa.Connection
+    ) -> tuple[int, dict[str, int], dict[str, int]]:
+        """`_row_by_row`, and what it removed and changed beside its rows, by table."""
+        sweep = Sweep(connection, self.task.batch.dependents, self._selected)
+        try:
+            rows = self._row_by_row(connection, sweep)
+        except MoreDependents as more:
+            raise _More from more
+        if self._archives:  # its own table's are counted with the others then
             sweep.removed.pop(str(self.plan.node.table), None)
-        removed = {table: n for table, n in sweep.removed.items() if n}
-        return Effect(outcome, rows, removed, archived, blocked, changed=sweep.changed)
+        return rows, {table: n for table, n in sweep.removed.items() if n}, sweep.changed
 
     def _row_by_row(self, connection: sa.Connection, sweep: Sweep) -> int:
         """Lock the rows, archive them, and delete exactly these, after what refers to them."""
